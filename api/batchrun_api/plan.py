@@ -1,0 +1,54 @@
+"""The plan: what the plan step tells the operator about the batches. No prompts, only numbers and image names."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class PlanModel(BaseModel):
+    """Base of the plan's records: short keys on the wire are not worth their confusion, gzip removes them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class PlannedBatch(PlanModel):
+    """One batch to run."""
+
+    number: Count
+    """Batch number N of `batch_N.jsonl`; above every number that is already stored."""
+    offset: Count
+    """First byte of this batch's rows in the plan's rows object."""
+    length: Annotated[int, Field(ge=1)]
+    """Bytes of this batch's rows."""
+    images: list[Annotated[int, Field(ge=-1)]]
+    """For each prompt of the batch, in order, the index into `Plan.images`; -1 is the run's default image."""
+
+
+class PlanCounts(PlanModel):
+    """The figures of a plan, in prompts. `total = done + to_run`; invalid rows and orphans stand beside it."""
+
+    total: Count
+    """Valid prompts of the data set, after maxSamples."""
+    done: Count
+    """Stored with an outcome that does not run again."""
+    completed: Count = 0
+    truncated: Count = 0
+    discarded: Count = 0
+    to_run: Count
+    """Prompts in the new batches."""
+    invalid: Count = 0
+    """Rows that cannot be used and were skipped."""
+    orphaned: Count = 0
+    """Stored rows whose prompt is no longer in the data set."""
+
+
+class Plan(PlanModel):
+    """Everything the operator needs to run the batches."""
+
+    plan_id: str
+    counts: PlanCounts
+    images: list[str] = Field(default_factory=list)
+    """Image names that rows ask for, each once."""
+    batches: list[PlannedBatch] = Field(default_factory=list)

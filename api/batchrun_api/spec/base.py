@@ -1,0 +1,86 @@
+"""The common ground of all API models: camelCase on the wire, nothing unknown, nothing coerced, each rule told once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule over several fields, in the two languages that check it.
+
+    `cel` is what the API server evaluates, `holds` is the same for `batchrun validate`; a test on a real API
+    server compares their verdicts. A rule with `holds=None` speaks of what only the server knows (`oldSelf`).
+    """
+
+    cel: str
+    message: str
+    holds: Callable[[Any], bool] | None = None
+
+
+class ApiModel(BaseModel):
+    """Base of every object in `spec` and `status`. Raises `pydantic.ValidationError` with the path of the field."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+
+    rules: ClassVar[tuple[Rule, ...]] = ()
+
+    @model_validator(mode="after")
+    def _rules_hold(self) -> Self:
+        for rule in self.rules:
+            if rule.holds is not None and not rule.holds(self):
+                raise ValueError(rule.message)
+        return self
+
+    def to_wire(self) -> dict[str, Any]:
+        """The object as Kubernetes sees it: camelCase keys, fields that are not set left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def given(*values: object) -> int:
+    """How many of the values are set. Zero values count as set; None does not."""
+    return sum(value is not None for value in values)
+
+
+ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+DataKey = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
+HttpURL = Annotated[str, Field(min_length=8, max_length=2048, pattern=r"^https?://[^\s/]+\S*$")]
+ShortText = Annotated[str, Field(min_length=1, max_length=256)]
+# U+0000 cannot travel in an environment variable, and no model wants it.
+LongText = Annotated[str, Field(min_length=1, max_length=32768, pattern=r"^[^\x00]*$")]
+ImageName = Annotated[str, Field(min_length=1, max_length=1024)]
+
+
+class SecretKeyRef(ApiModel):
+    """One key of a Secret in the run's own namespace."""
+
+    name: ObjectName
+    """Name of the Secret."""
+    key: DataKey
+    """Key in the Secret's data."""
+
+
+class ConfigMapKeyRef(ApiModel):
+    """One key of a ConfigMap in the run's own namespace."""
+
+    name: ObjectName
+    """Name of the ConfigMap."""
+    key: DataKey
+    """Key in the ConfigMap's data."""
+
+
+class LocalObjectRef(ApiModel):
+    """An object in the run's own namespace."""
+
+    name: ObjectName
+    """Name of the object."""

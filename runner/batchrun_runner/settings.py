@@ -1,0 +1,49 @@
+"""What one run is told, from a file or a mounted ConfigMap, plus the secrets from the environment."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from batchrun_api.names import ENV_API_KEY, ENV_EPHEMERAL_SYSTEM_PROMPT
+from batchrun_api.spec import BatchRun, BatchRunSpec, PrefillMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who owns the output location. On one machine the UID is empty."""
+
+    uid: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """A run's configuration as the verbs use it. Secrets never show in its repr."""
+
+    spec: BatchRunSpec
+    run_name: str
+    owner: Owner = field(default_factory=Owner)
+    api_key: str | None = field(default=None, repr=False)
+    """None: the server needs no key."""
+    ephemeral_system_prompt: str | None = field(default=None, repr=False)
+    prefill_messages: tuple[PrefillMessage, ...] = field(default=(), repr=False)
+
+
+def from_batchrun(
+    run: BatchRun,
+    *,
+    owner: Owner | None = None,
+    prefill_messages: tuple[PrefillMessage, ...] = (),
+    environ: Mapping[str, str] = os.environ,
+) -> RunSettings:
+    """Settings of a run; what lies in Secrets on a cluster comes from `environ`."""
+    agent = run.spec.agent
+    return RunSettings(
+        spec=run.spec,
+        run_name=run.run_name,
+        owner=owner or Owner(),
+        api_key=environ.get(ENV_API_KEY) or None,
+        ephemeral_system_prompt=agent.ephemeral_system_prompt or environ.get(ENV_EPHEMERAL_SYSTEM_PROMPT) or None,
+        prefill_messages=tuple(agent.prefill_messages or ()) or prefill_messages,
+    )
