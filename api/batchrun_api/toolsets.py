@@ -77,3 +77,6 @@ MEANT_FOR: dict[str, str] = {
     "mixed_tasks": "browser and terminal",
 }
 """One line for each distribution, for people who choose."""
+
+WORKING_TOOLSETS: tuple[str, ...] = ("terminal", "file")
+"""Toolsets that work in this version; a test of the runner holds this to what is implemented."""

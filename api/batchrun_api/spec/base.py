@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,8 @@ class Rule:
     cel: str
     message: str
     holds: Callable[[Any], bool] | None = None
+    cluster_only: bool = False
+    """Not for a run on one machine: checked by `batchrun validate` and the API server, not on loading."""
 
 
 class ApiModel(BaseModel):
@@ -38,9 +42,16 @@ class ApiModel(BaseModel):
     @model_validator(mode="after")
     def _rules_hold(self) -> Self:
         for rule in self.rules:
-            if rule.holds is not None and not rule.holds(self):
+            if rule.holds is not None and not rule.cluster_only and not rule.holds(self):
                 raise ValueError(rule.message)
         return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        if cls.rules:
+            schema["x-kubernetes-validations"] = [{"rule": rule.cel, "message": rule.message} for rule in cls.rules]
+        return schema
 
     def to_wire(self) -> dict[str, Any]:
         """The object as Kubernetes sees it: camelCase keys, fields that are not set left out."""

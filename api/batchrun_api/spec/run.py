@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag, WithJsonSchema
 
 from batchrun_api.spec.agent import Agent
 from batchrun_api.spec.base import ApiModel, Rule
@@ -21,6 +21,12 @@ RunName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0
 Probability = Annotated[int, Field(ge=0, le=100)]
 ToolsetName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-_a-z0-9]*[a-z0-9])?$")]
 Probabilities = Annotated[dict[ToolsetName, Probability], Field(min_length=1, max_length=64)]
+DistributionChoice = Annotated[
+    Annotated[str, Field(min_length=1, max_length=63), Tag("name")] | Annotated[Probabilities, Tag("own")],
+    Discriminator(lambda value: "own" if isinstance(value, dict) else "name"),
+    # A structural schema has no union; the operator reports what the API server cannot see here.
+    WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True}),
+]
 
 
 class Tools(ApiModel):
@@ -77,7 +83,7 @@ class BatchRunSpec(ApiModel):
     """Batches at the same time. Can be changed while the run is going on."""
     prompts_per_pod: Annotated[int, Field(ge=1, le=100)] = 1
     """Prompts of a batch at the same time. They share the pod's network: two servers on one port would meet."""
-    distribution: Annotated[str, Field(min_length=1, max_length=63)] | Probabilities = "default"
+    distribution: DistributionChoice = "default"
     """Toolset distribution: a name (`batchrun distributions` lists them), or own probabilities in percent."""
     tools: Tools = Field(default_factory=Tools)
     """Tool settings."""
@@ -120,6 +126,8 @@ class BatchRunSpec(ApiModel):
         Rule(
             cel="has(self.output)",
             message="output is needed on a cluster: name the bucket in output.s3",
+            holds=lambda self: self.output is not None,
+            cluster_only=True,
         ),
         Rule(
             cel="!(self.filters.requireReasoning && self.model.reasoning.?effort.orValue('') == 'none')",

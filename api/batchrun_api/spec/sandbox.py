@@ -2,15 +2,24 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag, WithJsonSchema
 
 from batchrun_api.spec.base import ApiModel, ImageName
 
+_QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?([EPTGMk]i?|m)?$"
+
 Quantity = Annotated[
-    str | int,
-    Field(
-        pattern=r"^[0-9]+(\.[0-9]+)?([EPTGMk]i?|m)?$",
-        json_schema_extra={"x-kubernetes-int-or-string": True},
+    Annotated[str, Field(max_length=32, pattern=_QUANTITY_PATTERN), Tag("text")]
+    | Annotated[int, Field(ge=0), Tag("number")],
+    Discriminator(lambda value: "number" if isinstance(value, int) else "text"),
+    WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": _QUANTITY_PATTERN,
+            "maxLength": 32,
+            "minimum": 0,
+        }
     ),
 ]
 

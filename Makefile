@@ -1,0 +1,109 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/batchrun
+UV_VERSION := 0.13.9
+UV := $(CACHE)/uv-$(UV_VERSION)/bin/uv
+BIN := .venv/bin
+TESTBED := $(BIN)/python -m tests.cluster.testbed
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+
+.PHONY: help
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ---- Environment ---------------------------------------------------------------------------------------------------
+
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "batchrun needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(CACHE)/uv-$(UV_VERSION)
+	$(CACHE)/uv-$(UV_VERSION)/bin/pip install --quiet uv==$(UV_VERSION)
+
+.venv/.made: $(UV)
+	$(PYTHON) -m venv --clear .venv
+	touch $@
+
+.venv/.runner: .venv/.made requirements/runner.lock pyproject.toml
+	[ -f .venv/.dev ] || $(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/runner.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	touch $@
+
+.venv/.dev: .venv/.made requirements/dev.lock pyproject.toml
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	touch $@
+
+.PHONY: lock
+lock: $(UV) ## Compile the lock files from pyproject.toml
+	$(COMPILE) --all-extras pyproject.toml -o requirements/dev.lock
+	for extra in operator runner; do \
+	  $(COMPILE) --extra $$extra -c requirements/dev.lock pyproject.toml -o requirements/$$extra.lock; \
+	done
+
+.PHONY: generate
+generate: .venv/.dev ## Write the files that are generated from the models
+	$(BIN)/python scripts/generate.py
+
+# ---- Use -----------------------------------------------------------------------------------------------------------
+
+.PHONY: quickstart
+quickstart: .venv/.runner ## Set everything up and run a small data set on the scripted demo model
+	$(BIN)/batchrun local examples/quickstart.yaml
+
+# ---- Tests ---------------------------------------------------------------------------------------------------------
+
+.PHONY: verify
+verify: .venv/.dev ## Lint, types, layers, generated files, locks, chart
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/generate.py --check
+	cd runner/sandboxd && go vet ./... && test -z "$$(gofmt -l . | tee /dev/stderr)"
+	for lock in dev operator runner; do cp requirements/$$lock.lock .venv/$$lock.lock; done
+	$(COMPILE) --all-extras pyproject.toml -o .venv/dev.lock
+	for extra in operator runner; do \
+	  $(COMPILE) --extra $$extra -c .venv/dev.lock pyproject.toml -o .venv/$$extra.lock; \
+	done
+	for lock in dev operator runner; do diff <(grep -v '^ *#' requirements/$$lock.lock) <(grep -v '^ *#' .venv/$$lock.lock); done
+
+.PHONY: test-unit
+test-unit: .venv/.dev ## Tests that need no cluster
+	cd runner/sandboxd && go test ./...
+	$(BIN)/pytest -m "not cluster and not chaos"
+
+.PHONY: test-cluster
+test-cluster: cluster-install ## Tests on a real Kubernetes (built here as root on Debian, or KUBECONFIG)
+	set -a; source .cluster/s3.env; set +a; $(BIN)/pytest tests/cluster -m "cluster and not chaos"
+
+.PHONY: test-chaos
+test-chaos: cluster-install ## Failure tests on the real cluster
+	set -a; source .cluster/s3.env; set +a; $(BIN)/pytest tests/cluster -m chaos
+
+.PHONY: test
+test: .venv/.dev cluster-install ## All tests, the cluster ones included
+	cd runner/sandboxd && go test ./...
+	set -a; source .cluster/s3.env; set +a; $(BIN)/pytest
+
+.PHONY: bench
+bench: .venv/.dev ## Speed, side by side with a floor (not part of the tests)
+	$(BIN)/python -m bench
+
+# ---- Cluster -------------------------------------------------------------------------------------------------------
+
+.PHONY: cluster-up
+cluster-up: .venv/.dev images ## A real single-node Kubernetes and S3; leaves .cluster/kubeconfig and .cluster/s3.env
+
+.PHONY: images
+images: .venv/.dev ## Build both images and load them into the cluster
+	$(TESTBED) up
+	$(TESTBED) project-images
+
+.PHONY: cluster-install
+cluster-install: cluster-up ## Install the chart into the cluster (namespace batchrun-system)
+	$(TESTBED) install
+
+.PHONY: cluster-down
+cluster-down: .venv/.dev ## Stop the cluster and remove its state
+	$(TESTBED) down

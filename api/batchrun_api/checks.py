@@ -1,0 +1,59 @@
+"""What a schema cannot say about a spec: checks that `batchrun validate`, `batchrun local` and the operator share."""
+
+from dataclasses import dataclass
+
+from batchrun_api.spec.run import BatchRunSpec
+from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS, WORKING_TOOLSETS, Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class SpecProblem:
+    """One thing that keeps a spec from running: where, and what to do about it."""
+
+    path: tuple[str, ...]
+    """Field names below `spec`."""
+    message: str
+    unavailable: bool = False
+    """A toolset that cannot work here; `tools.onUnavailable: Drop` runs without it."""
+
+
+def distribution_of(spec: BatchRunSpec) -> Distribution | None:
+    """The probabilities that the spec asks for; None for a name that does not exist."""
+    if isinstance(spec.distribution, dict):
+        return spec.distribution
+    return DISTRIBUTIONS.get(spec.distribution)
+
+
+def spec_problems(spec: BatchRunSpec) -> list[SpecProblem]:
+    """Everything that keeps the spec from running, in the order of the fields."""
+    distribution = distribution_of(spec)
+    if distribution is None:
+        known = ", ".join(DISTRIBUTIONS)
+        return [SpecProblem(("distribution",), f"there is no distribution {spec.distribution!r}; there are {known}")]
+    problems = [
+        SpecProblem(("distribution", name), f"there is no toolset {name!r}; there are {', '.join(TOOLSETS)}")
+        for name in distribution
+        if name not in TOOLSETS
+    ]
+    if problems:
+        return problems
+    if not any(distribution.values()):
+        return [SpecProblem(("distribution",), "every toolset has probability 0: give at least one of them more")]
+    return [*_unavailable(spec, distribution)]
+
+
+def _unavailable(spec: BatchRunSpec, distribution: Distribution) -> list[SpecProblem]:
+    wanted = [name for name, probability in distribution.items() if probability]
+    missing = [name for name in wanted if name not in WORKING_TOOLSETS]
+    if not missing:
+        return []
+    if len(missing) == len(wanted):
+        message = f"none of its toolsets works in this version ({', '.join(missing)}): choose another distribution"
+        return [SpecProblem(("distribution",), message)]
+    if spec.tools.on_unavailable == "Drop":
+        return []
+    message = (
+        f"these toolsets do not work in this version: {', '.join(missing)}; "
+        "set tools.onUnavailable to Drop to run without them, or choose another distribution"
+    )
+    return [SpecProblem(("distribution",), message, unavailable=True)]

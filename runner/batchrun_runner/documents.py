@@ -1,0 +1,175 @@
+"""BatchRun files as people write them: YAML or JSON, several documents, and problems named by line and field."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from batchrun_api.checks import spec_problems
+from batchrun_api.spec import BatchRun, BatchRunSpec
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One thing to mend in a file."""
+
+    line: int
+    """Counted from 1."""
+    column: int
+    """Counted from 1."""
+    path: str
+    """The field, for instance `spec.batchSize`."""
+    message: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.line}:{self.column}: {self.path}: {self.message}" if self.path else f"{self.line}: {self.message}"
+        )
+
+
+class InvalidFile(Exception):
+    """A file that cannot be used; `problems` says where and why, and is never empty."""
+
+    def __init__(self, file: Path, problems: list[Problem]) -> None:
+        self.file = file
+        self.problems = sorted(problems)
+        super().__init__("\n".join(f"{file}:{problem}" for problem in self.problems))
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """The BatchRun of a file, and the ConfigMaps that lie beside it in the same file."""
+
+    run: BatchRun
+    config_maps: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def load_run(file: Path, *, for_cluster: bool) -> RunFile:
+    """The one BatchRun of a file. `for_cluster` also applies the rules that only a cluster has.
+
+    Raises InvalidFile where the API server or the operator would refuse it, or where there is not exactly one.
+    """
+    documents = _documents(file)
+    runs = [document for document in documents if document.value.get("kind") == "BatchRun"]
+    if len(runs) != 1:
+        kinds = ", ".join(str(document.value.get("kind", "?")) for document in documents) or "nothing"
+        message = f"the file must hold exactly one document of kind BatchRun, found {len(runs)} (kinds: {kinds})"
+        raise InvalidFile(file, [Problem(1, 1, "", message)])
+    config_maps = {
+        metadata["name"]: document.value.get("data") or {}
+        for document in documents
+        if document.value.get("kind") == "ConfigMap" and "name" in (metadata := document.value.get("metadata") or {})
+    }
+    return RunFile(_checked(file, runs[0], for_cluster=for_cluster), config_maps)
+
+
+@dataclass(frozen=True)
+class _Document:
+    node: yaml.MappingNode
+    value: dict[str, Any]
+
+
+def _documents(file: Path) -> list[_Document]:
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+        nodes = [node for node in yaml.compose_all(text, yaml.SafeLoader) if node is not None]
+    except OSError as error:
+        raise InvalidFile(file, [Problem(1, 1, "", f"cannot be read: {error.strerror}")]) from error
+    except UnicodeDecodeError as error:
+        raise InvalidFile(file, [Problem(1, 1, "", f"is not UTF-8 text (byte {error.start})")]) from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise InvalidFile(file, [Problem(line, column, "", f"is not YAML: {error.problem}")]) from error
+    except yaml.YAMLError as error:
+        raise InvalidFile(file, [Problem(1, 1, "", f"is not YAML: {error}")]) from error
+    return [_document(file, node) for node in nodes]
+
+
+def _document(file: Path, node: yaml.Node) -> _Document:
+    if not isinstance(node, yaml.MappingNode):
+        raise InvalidFile(file, [_problem_at(node, "", "a document must be an object")])
+    if problems := [*_key_problems(node, "", set())]:
+        raise InvalidFile(file, problems)
+    try:
+        value = yaml.constructor.SafeConstructor().construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        raise InvalidFile(file, [_problem_at(node, "", f"is not YAML: {error.problem}")]) from error
+    return _Document(node, value)
+
+
+def _key_problems(node: yaml.Node, path: str, seen_nodes: set[int]) -> Iterator[Problem]:
+    """Keys that are no words, or are given twice: YAML takes the last one in silence, the API server does not."""
+    if id(node) in seen_nodes:
+        return  # an alias
+    seen_nodes.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for index, child in enumerate(node.value):
+            yield from _key_problems(child, f"{path}[{index}]", seen_nodes)
+    if isinstance(node, yaml.MappingNode):
+        keys = set()
+        for key, child in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                yield _problem_at(key, path, "a key must be a plain word")
+                continue
+            here = f"{path}.{key.value}".lstrip(".")
+            if key.value in keys:
+                yield _problem_at(key, here, "is given twice")
+            keys.add(key.value)
+            yield from _key_problems(child, here, seen_nodes)
+
+
+def _checked(file: Path, document: _Document, *, for_cluster: bool) -> BatchRun:
+    try:
+        run = BatchRun.model_validate(document.value)
+    except ValidationError as error:
+        raise InvalidFile(file, [*_problems(document.node, error)]) from error
+    found = [(("spec", *problem.path), problem.message) for problem in spec_problems(run.spec)]
+    if for_cluster:
+        found += [
+            (("spec",), rule.message)
+            for rule in BatchRunSpec.rules
+            if rule.cluster_only and rule.holds and not rule.holds(run.spec)
+        ]
+    if found:
+        raise InvalidFile(file, [_problem(document.node, path, message) for path, message in found])
+    return run
+
+
+def _problems(root: yaml.MappingNode, error: ValidationError) -> Iterator[Problem]:
+    for detail in error.errors(include_url=False, include_context=False):
+        message = detail["msg"].removeprefix("Value error, ")
+        if detail["type"] == "extra_forbidden":
+            message = "there is no such field"
+        elif detail["type"] == "missing":
+            message = "is required"
+        yield _problem(root, detail["loc"], message[0].lower() + message[1:])
+
+
+def _problem(root: yaml.Node, loc: tuple[str | int, ...], message: str) -> Problem:
+    """Follows `loc` as far as the file goes; what pydantic puts between (names of union members) is passed over."""
+    node, path, place = root, "", root
+    for step in loc:
+        found = _child(node, step)
+        if found is not None:
+            place, node = found
+            path += f"[{step}]" if isinstance(step, int) else f".{step}"
+        elif step == loc[-1] and isinstance(node, yaml.MappingNode) and message == "is required":
+            path += f".{step}"
+    return _problem_at(place, path.lstrip("."), message)
+
+
+def _child(node: yaml.Node, step: str | int) -> tuple[yaml.Node, yaml.Node] | None:
+    """(where it stands, its value), or None."""
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step], node.value[step]
+    if isinstance(node, yaml.MappingNode):
+        return next(((key, value) for key, value in node.value if key.value == step), None)
+    return None
+
+
+def _problem_at(node: yaml.Node, path: str, message: str) -> Problem:
+    return Problem(node.start_mark.line + 1, node.start_mark.column + 1, path, message)

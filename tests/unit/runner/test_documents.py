@@ -1,0 +1,109 @@
+"""A user's mistake is named with its line and field, and nothing is guessed."""
+
+from pathlib import Path
+
+import pytest
+from batchrun_runner.documents import InvalidFile, load_run
+
+GOOD = """\
+apiVersion: batchrun.dev/v1alpha1
+kind: BatchRun
+metadata: {name: my-run}
+spec:
+  dataset: {uri: "s3://data/prompts.jsonl"}
+  output: {s3: {bucket: results}}
+  distribution: terminal_only
+"""
+
+
+def write(tmp_path: Path, text: str | bytes) -> Path:
+    file = tmp_path / "run.yaml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+def problems(tmp_path: Path, text: str | bytes, *, for_cluster: bool = True) -> list[str]:
+    with pytest.raises(InvalidFile) as caught:
+        load_run(write(tmp_path, text), for_cluster=for_cluster)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_a_good_file_is_one_run(tmp_path: Path) -> None:
+    assert load_run(write(tmp_path, GOOD), for_cluster=True).run.run_name == "my-run"
+
+
+def test_json_is_as_good_as_yaml(tmp_path: Path) -> None:
+    run = load_run(write(tmp_path, GOOD), for_cluster=True).run
+
+    assert load_run(write(tmp_path, run.model_dump_json(by_alias=True, exclude_none=True)), for_cluster=True).run == run
+
+
+def test_config_maps_of_the_file_are_kept_for_references(tmp_path: Path) -> None:
+    text = GOOD + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: prompts}\ndata: {a.jsonl: x}\n"
+
+    assert load_run(write(tmp_path, text), for_cluster=True).config_maps == {"prompts": {"a.jsonl": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            ("distribution: terminal_only", "distribution: all"),
+            "7:3: spec.distribution: there is no distribution 'all'",
+        ),
+        (("distribution: terminal_only", "batchsize: 3"), "7:3: spec.batchsize: there is no such field"),
+        (("distribution: terminal_only", "batchSize: ten"), "7:3: spec.batchSize: input should be a valid integer"),
+        (("distribution: terminal_only", 'batchSize: "10"'), "7:3: spec.batchSize: input should be a valid integer"),
+        (("distribution: terminal_only", "batchSize: 101"), "7:3: spec.batchSize: input should be less than or equal"),
+        (
+            ("distribution: terminal_only", "batchSize: 2\n  promptsPerPod: 3"),
+            "4:1: spec: promptsPerPod cannot be larger",
+        ),
+        (("{uri: ", "{onInvalidRow: Skip, urj: "), "5:33: spec.dataset.urj: there is no such field"),
+        (("s3://data", "ftp://data"), "5:13: spec.dataset.uri: string should match pattern"),
+        (("metadata: {name: my-run}", "metadata: {name: My_Run}"), "3:12: metadata.name: string should match"),
+        (("kind: BatchRun", "kind: BatchRun\nkind: BatchRun"), "3:1: kind: is given twice"),
+        (("  output: {s3: {bucket: results}}\n", ""), "4:1: spec: output is needed on a cluster"),
+        (("  dataset:", "  dataset: {}\n  x:"), "spec.dataset: name exactly one source"),
+        (("{s3: {bucket: results}}", "{s3: {}}"), "6:12: spec.output.s3.bucket: is required"),
+    ],
+)
+def test_a_mistake_is_named_with_line_and_field(tmp_path: Path, change: tuple[str, str], expected: str) -> None:
+    assert expected in "\n".join(problems(tmp_path, GOOD.replace(*change)))
+
+
+def test_a_run_on_one_machine_needs_no_output(tmp_path: Path) -> None:
+    text = GOOD.replace("  output: {s3: {bucket: results}}\n", "")
+
+    assert load_run(write(tmp_path, text), for_cluster=False).run.spec.output is None
+
+
+def test_reasoning_none_with_the_reasoning_filter_would_discard_everything(tmp_path: Path) -> None:
+    text = GOOD + "  model: {reasoning: {effort: none}}\n"
+
+    assert "set it to false" in problems(tmp_path, text)[0]
+    assert load_run(write(tmp_path, text + "  filters: {requireReasoning: false}\n"), for_cluster=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "exactly one document of kind BatchRun, found 0 (kinds: nothing)"),
+        ("a: [", "is not YAML"),
+        ("- 1", "a document must be an object"),
+        ("kind: Secret", "found 0 (kinds: Secret)"),
+        (GOOD + "---\n" + GOOD, "found 2"),
+        (b"\xff\xfea", "is not UTF-8"),
+        ("a: !!python/object:os.system x\n", "is not YAML"),
+        ("? [a, b]\n: x\n", "a key must be a plain word"),
+    ],
+)
+def test_a_file_that_is_no_run_is_refused_in_one_line(tmp_path: Path, text: str | bytes, expected: str) -> None:
+    [problem] = problems(tmp_path, text)
+
+    assert expected in problem
+
+
+def test_a_file_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFile, match=r"none\.yaml:1: cannot be read: No such file"):
+        load_run(tmp_path / "none.yaml", for_cluster=True)
