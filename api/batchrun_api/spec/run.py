@@ -149,6 +149,7 @@ class Metadata(ApiModel):
 
     name: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
     namespace: Annotated[str, Field(max_length=63)] | None = None
+    uid: Annotated[str, Field(max_length=128)] | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 

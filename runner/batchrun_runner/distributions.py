@@ -1,0 +1,38 @@
+"""The table of toolset distributions, for people and for programs."""
+
+import json
+from io import StringIO
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from batchrun_api.toolsets import DISTRIBUTIONS, MEANT_FOR, TOOLSETS, WORKING_TOOLSETS
+
+
+def render(output: str) -> str:
+    """The distributions as `table`, `json` or `yaml`."""
+    entries = {
+        name: {"meantFor": MEANT_FOR[name], "probabilities": distribution}
+        for name, distribution in DISTRIBUTIONS.items()
+    }
+    if output == "json":
+        return json.dumps(entries, indent=2) + "\n"
+    if output == "yaml":
+        return yaml.safe_dump(entries, sort_keys=False)
+    return _table()
+
+
+def _table() -> str:
+    table = Table(title="Toolset distributions: probability of each toolset in percent", title_justify="left")
+    table.add_column("distribution")
+    for toolset in TOOLSETS:
+        table.add_column(toolset if toolset in WORKING_TOOLSETS else f"{toolset}*", justify="right")
+    table.add_column("meant for")
+    for name, distribution in DISTRIBUTIONS.items():
+        table.add_row(name, *(str(distribution.get(toolset, "")) for toolset in TOOLSETS), MEANT_FOR[name])
+    text = StringIO()
+    console = Console(file=text, width=110, force_terminal=False)
+    console.print(table)
+    console.print("* does not work in this version: refused, or left out with tools.onUnavailable: Drop")
+    return text.getvalue()
