@@ -1,0 +1,121 @@
+"""Look: from the API to what is observed. Reads the plan's log and ConfigMaps only when they are needed."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from batchrun_api import frames, names
+from batchrun_api.conditions import Reason
+from batchrun_api.exit_codes import ExitCode
+from batchrun_operator.kube import NotFound
+from batchrun_operator.manifests.meta import Role
+from batchrun_operator.manifests.plan_shards import ShardsDamaged, read_shards, shard_count, shard_name
+from batchrun_operator.memory import RunMemory
+from batchrun_operator.ports import Api, Json
+from batchrun_operator.reconcile import timers
+from batchrun_operator.reconcile.attempts import Clock, runner_of
+from batchrun_operator.reconcile.observed import Job, Observed, PlanLog, Pod, Refusal, Run, Shards, Terminated
+from batchrun_operator.reconcile.timers import podless_key
+from batchrun_operator.reconcile.views import read_jobs, read_pods, read_run
+from batchrun_operator.settings import Limits
+
+LOG_TAIL_LINES = 2000
+"""More lines than the largest plan has."""
+LOG_LIMIT_BYTES = 32 * 1024 * 1024
+_ASKED_JOBS = 3
+"""Of so many Jobs without a pod the events are read in one pass: one reason is enough for a condition."""
+
+
+async def gather(api: Api, raw_run: Json, memory: RunMemory, now: datetime, limits: Limits) -> Observed:
+    """All that a decision needs. Raises KubeError: what cannot be read is not known."""
+    run = read_run(raw_run)
+    memory.belong_to(run.uid)
+    selector = f"{names.LABEL_RUN_UID}={run.uid}"
+    jobs = read_jobs(await api.find("jobs", run.namespace, labels=selector))
+    pods = read_pods(await api.find("pods", run.namespace, labels=selector))
+    shards = await _shards(api, run, memory)
+    held = timers.keys(Observed(run, jobs, pods))
+    first_seen = memory.first_seen.update(held, now)
+    return Observed(
+        run=run,
+        jobs=jobs,
+        pods=pods,
+        shards=shards,
+        plan_log=await _plan_log(api, run, pods, memory) if shards.plan is None and not shards.damage else None,
+        refusals=memory.refusals | await _failed_creates(api, run, jobs, Clock(now, first_seen, limits)),
+        first_seen=first_seen,
+    )
+
+
+async def _shards(api: Api, run: Run, memory: RunMemory) -> Shards:
+    if memory.plan is not None and memory.plan_id == run.plan_id:
+        return Shards(memory.plan)
+    try:
+        first = await api.get("configmaps", run.namespace, shard_name(run.name, run.uid, run.plan_id, 0))
+    except NotFound:
+        return Shards(None)
+    try:
+        found = [first]
+        for index in range(1, shard_count(first)):
+            name = shard_name(run.name, run.uid, run.plan_id, index)
+            found.append(await api.get("configmaps", run.namespace, name))
+        plan = read_shards(found)
+    except (NotFound, ShardsDamaged) as error:
+        return Shards(None, damage=str(error))
+    memory.plan, memory.plan_id = plan, run.plan_id
+    return Shards(plan)
+
+
+async def _plan_log(api: Api, run: Run, pods: Sequence[Pod], memory: RunMemory) -> PlanLog | None:
+    """What the newest plan pod that ended well has printed; None: there is no such pod."""
+    done = [pod for pod in pods if pod.role is Role.PLAN and pod.plan_id == run.plan_id and _is_done(pod)]
+    if not done:
+        return None
+    pod = max(done, key=lambda item: item.attempt)
+    if memory.plan_log is not None and memory.plan_log_pod == pod.uid:
+        return memory.plan_log
+    try:
+        memory.plan_log = await _read_plan_log(api, run, pod)
+    except NotFound:  # the pod went in this moment
+        return None
+    memory.plan_log_pod = pod.uid
+    return memory.plan_log
+
+
+async def _read_plan_log(api: Api, run: Run, pod: Pod) -> PlanLog:
+    text = await api.read_log(
+        run.namespace, pod.name, names.RUNNER_CONTAINER, tail_lines=LOG_TAIL_LINES, limit_bytes=LOG_LIMIT_BYTES
+    )
+    try:
+        return PlanLog(pod.attempt, frames.decode(text))
+    except frames.BrokenFrames as error:
+        return PlanLog(pod.attempt, None, error=str(error))
+
+
+def _is_done(pod: Pod) -> bool:
+    state = runner_of(pod).state
+    return isinstance(state, Terminated) and state.exit_code == ExitCode.DONE
+
+
+async def _failed_creates(api: Api, run: Run, jobs: Sequence[Job], clock: Clock) -> dict[str, Refusal]:
+    """Why Jobs have no pods: such failures exist only as events."""
+    waiting = [
+        job
+        for job in jobs
+        if podless_key(job) in clock.first_seen
+        and not (job.finished or job.leaving or job.suspended)
+        and clock.age_seconds(podless_key(job)) >= clock.limits.trouble_seconds
+    ]
+    found: dict[str, Refusal] = {}
+    for job in waiting[:_ASKED_JOBS]:
+        fields = f"involvedObject.uid={job.uid},reason=FailedCreate"
+        events = await api.find("events", run.namespace, fields=fields)
+        if events:
+            newest = max(events, key=lambda event: str(event.get("lastTimestamp") or ""))
+            found[job.name] = refusal_of(str(newest.get("message") or ""))
+    return found
+
+
+def refusal_of(message: str) -> Refusal:
+    """The condition reason for what an admission check said."""
+    reason = Reason.QUOTA_EXCEEDED if "exceeded quota" in message else Reason.POD_REFUSED
+    return Refusal(reason.value, message)

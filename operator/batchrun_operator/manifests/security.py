@@ -1,0 +1,32 @@
+"""Security contexts. Runner containers satisfy Pod Security `restricted`, sandboxes `baseline`."""
+
+from batchrun_operator.manifests.meta import Manifest
+
+USER_ID = 65532
+
+
+def pod_security() -> Manifest:
+    """For the whole pod. No runAsUser: a sandbox runs as its image says."""
+    return {"fsGroup": USER_ID, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def runner_security() -> Manifest:
+    """For runner and install containers."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": USER_ID,
+        "runAsGroup": USER_ID,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def sandbox_security() -> Manifest:
+    """For sandboxes: whatever user their image has, but no way up and no raw sockets."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["NET_RAW"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }

@@ -1,0 +1,32 @@
+"""What is remembered of one run between passes. All of it can be lost: a restarted operator finds it again."""
+
+from dataclasses import dataclass, field, fields
+
+from batchrun_api.plan import Plan
+from batchrun_operator.reconcile.observed import PlanLog, Refusal
+from batchrun_operator.reconcile.timers import FirstSeen
+
+
+@dataclass(slots=True)
+class RunMemory:
+    """Belongs to one UID: a re-created run begins with a new one."""
+
+    uid: str = ""
+    first_seen: FirstSeen = field(default_factory=FirstSeen)
+    refusals: dict[str, Refusal] = field(default_factory=dict)
+    """Jobs that the API server refused, by name."""
+    plan_id: str = ""
+    plan: Plan | None = None
+    """Of `plan_id`; its ConfigMaps never change."""
+    plan_log: PlanLog | None = None
+    """What the log of `plan_log_pod` held; a finished container's log does not change."""
+    plan_log_pod: str = ""
+    written_version: str = ""
+    """resourceVersion of our last write: its event is no news."""
+
+    def belong_to(self, uid: str) -> None:
+        """Forget everything that was remembered of another run of the same name."""
+        if self.uid != uid:
+            fresh = RunMemory(uid=uid)
+            for each in fields(self):
+                setattr(self, each.name, getattr(fresh, each.name))

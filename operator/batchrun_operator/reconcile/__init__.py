@@ -1,0 +1,1 @@
+"""What to do next. Pure: no clock, no network, no environment; see `decide.decide`."""

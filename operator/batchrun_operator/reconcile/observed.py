@@ -1,0 +1,163 @@
+"""What is observed of a run. `None` is not known, empty is known to be empty."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from batchrun_api.plan import Plan
+from batchrun_api.spec.run import BatchRunSpec
+from batchrun_api.status import BatchRunStatus
+from batchrun_operator.manifests.meta import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The BatchRun itself."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    spec: BatchRunSpec | None
+    """None: it is not valid, `spec_error` says why."""
+    spec_error: str
+    plan_id: str
+    """What the plan's id must be, for this spec and retry annotation."""
+    status: BatchRunStatus
+    leaving: bool = False
+    """It is being deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A container that has not started."""
+
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A container that runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    """A container that ended."""
+
+    exit_code: int
+    reason: str = ""
+    message: str = ""
+
+
+ContainerState = Waiting | Running | Terminated
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container of a pod."""
+
+    name: str
+    image: str = ""
+    state: ContainerState = Waiting("")
+    last: Terminated | None = None
+    """How it ended before it was restarted."""
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod of the run."""
+
+    name: str
+    uid: str
+    resource_version: str
+    role: Role
+    plan_id: str
+    attempt: int
+    batch: int | None = None
+    """None for plan and merge."""
+    phase: str = "Pending"
+    leaving: bool = False
+    """It is being deleted."""
+    unschedulable: str = ""
+    """The scheduler's words, empty where it has none."""
+    end: str = ""
+    """Why Kubernetes ended the pod: Evicted, NodeLost, ...; empty where it did not."""
+    signals: str = ""
+    """The signals annotation."""
+    containers: tuple[Container, ...] = ()
+    """Without init containers."""
+    install: Container | None = None
+
+    @property
+    def over(self) -> bool:
+        """True: none of its containers will ever run again."""
+        return self.phase in ("Succeeded", "Failed")
+
+    def container(self, name: str) -> Container | None:
+        """The container of that name."""
+        return next((container for container in self.containers if container.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One Job of the run."""
+
+    name: str
+    uid: str
+    role: Role
+    plan_id: str
+    attempt: int
+    batch: int | None = None
+    """None for plan and merge."""
+    suspended: bool = False
+    """Somebody (Kueue) holds it back, or did."""
+    finished: bool = False
+    """Complete or Failed in the Job controller's eyes, which says nothing about its batch."""
+    failed_pods: int = 0
+    leaving: bool = False
+    """It is being deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What the API server or a controller said instead of making an object."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """The plan as it lies in ConfigMaps."""
+
+    plan: Plan | None
+    """None: there is none."""
+    damage: str = ""
+    """Shard 0 is there and yet there is no whole plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLog:
+    """What the log of a plan pod held."""
+
+    attempt: int
+    plan: Plan | None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything that a decision is made from."""
+
+    run: Run
+    jobs: tuple[Job, ...] | None = None
+    pods: tuple[Pod, ...] | None = None
+    shards: Shards | None = None
+    plan_log: PlanLog | None = None
+    """Only read while there are no shards."""
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    """By name of the Job that was refused, or whose pod was."""
+    first_seen: Mapping[str, datetime] = field(default_factory=dict)
+    """Since when a timer's key holds (see `timers`), by the operator's own clock."""

@@ -1,0 +1,37 @@
+"""What planning, batches and the merge share: lost attempts, clearing, last words."""
+
+from batchrun_api.conditions import Reason
+from batchrun_api.exit_codes import ExitCode
+from batchrun_api.messages import StepMessage
+from batchrun_operator.reconcile.attempts import Clearing, Ended, Lost, judge
+from batchrun_operator.reconcile.lifecycle import fail
+from batchrun_operator.reconcile.observed import Job, Pod
+from batchrun_operator.reconcile.worksheet import Worksheet
+
+
+def lose_attempt(sheet: Worksheet, key: str, what: str, lost: Lost, jobs: list[Job], pods: list[Pod]) -> bool:
+    """Note a lost attempt and clear it away. True: it was one too many, the run has failed."""
+    sheet.update_plan(attempts=sheet.plan_status.attempts | {key: lost.attempt})
+    sheet.event("Warning", "AttemptLost", f"{what}, attempt {lost.attempt}: {lost.why}")
+    if lost.attempt >= sheet.limits.max_attempts:
+        message = f"{what}: {lost.attempt} attempts were lost, the last one because {lost.why}."
+        fail(sheet, Reason.TOO_MANY_ATTEMPTS, message)
+        return True
+    verdict = judge(jobs, pods, lost.attempt, sheet.clock)
+    if isinstance(verdict, Clearing):
+        sheet.actions += verdict.actions
+    return False
+
+
+def fail_by_last_word(sheet: Worksheet, what: str, ended: Ended, reason: str, message: str) -> None:
+    """The runner said that something must be mended first."""
+    known = {item.value: item for item in Reason}
+    fallback = Reason.INVALID_SPEC if ended.code is ExitCode.BAD_INPUT else Reason.INTERNAL
+    text = message or f"{what} cannot go on; the log of pod {ended.pod.name} says why."
+    fail(sheet, known.get(reason, fallback), text)
+
+
+def fail_by_step_message(sheet: Worksheet, what: str, ended: Ended) -> None:
+    """The same for plan and merge, which have room for a message."""
+    message: StepMessage | None = StepMessage.parse(ended.message)
+    fail_by_last_word(sheet, what, ended, message.reason if message else "", message.message if message else "")

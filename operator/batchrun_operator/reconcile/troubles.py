@@ -1,0 +1,70 @@
+"""Why an attempt does not get going: what only Kubernetes knows, with the next step for the user."""
+
+from dataclasses import dataclass
+
+from batchrun_api.conditions import Reason
+from batchrun_operator.reconcile.attempts import Active, runner_of
+from batchrun_operator.reconcile.conditions import shortened_text
+from batchrun_operator.reconcile.observed import Container, Pod, Waiting
+from batchrun_operator.reconcile.timers import NEVER_REASONS, PULL_REASONS, podless_key, stuck_key
+from batchrun_operator.reconcile.worksheet import Worksheet
+
+CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_WORDS_LIMIT_CHARS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What holds an attempt up."""
+
+    reason: Reason
+    message: str
+
+
+def trouble_of(sheet: Worksheet, active: Active) -> Trouble | None:
+    """None: it is going, or it may yet."""
+    if active.pod is not None:
+        return _pod_trouble(sheet, active.pod)
+    if active.job is None or active.job.suspended:
+        return None
+    refusal = sheet.observed.refusals.get(active.job.name)
+    if sheet.patient(podless_key(active.job), sheet.limits.trouble_seconds) or refusal is None:
+        return None
+    return Trouble(Reason(refusal.reason), _next_step(Reason(refusal.reason), refusal.message))
+
+
+def _pod_trouble(sheet: Worksheet, pod: Pod) -> Trouble | None:
+    for container in (runner_of(pod), pod.install):
+        trouble = _container_trouble(container)
+        if trouble is not None:
+            return trouble
+    if pod.unschedulable and not sheet.patient(stuck_key(pod), sheet.limits.trouble_seconds):
+        return Trouble(Reason.UNSCHEDULABLE, _next_step(Reason.UNSCHEDULABLE, pod.unschedulable))
+    return None
+
+
+def _container_trouble(container: Container | None) -> Trouble | None:
+    if container is None or not isinstance(container.state, Waiting):
+        return None
+    words = container.state.message or container.state.reason
+    if container.state.reason in PULL_REASONS | NEVER_REASONS:
+        message = f"the runner image {container.image} cannot be pulled: {words}"
+        return Trouble(Reason.IMAGE_UNAVAILABLE, _next_step(Reason.IMAGE_UNAVAILABLE, message))
+    if container.state.reason in CONFIG_REASONS:
+        return Trouble(Reason.CONTAINER_CONFIG_ERROR, _next_step(Reason.CONTAINER_CONFIG_ERROR, words))
+    return None
+
+
+_NEXT_STEPS = {
+    Reason.UNSCHEDULABLE: "Add nodes, or lower sandbox.resources.requests, promptsPerPod or numWorkers",
+    Reason.QUOTA_EXCEEDED: "It starts by itself when the quota has room; or lower sandbox.resources or numWorkers",
+    Reason.POD_REFUSED: "Change the namespace's policy, or podTemplate",
+    Reason.CONTAINER_CONFIG_ERROR: "Make the missing Secret, ConfigMap or key; it starts by itself then",
+    Reason.IMAGE_UNAVAILABLE: "Check the operator's runner image and podTemplate.imagePullSecrets",
+}
+
+
+def _next_step(reason: Reason, words: str) -> str:
+    text = shortened_text(words.rstrip(". \n"), _WORDS_LIMIT_CHARS)
+    step = _NEXT_STEPS.get(reason)
+    return f"{text}. {step}" if step else text

@@ -1,0 +1,35 @@
+"""What makes a spec unusable although it got past the schema."""
+
+from pydantic import ValidationError
+
+from batchrun_api.spec.run import BatchRunSpec
+from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS
+
+_SHOWN_PROBLEMS = 5
+
+
+def problems(spec: BatchRunSpec) -> list[str]:
+    """What must be mended, for people; empty: nothing."""
+    found = []
+    if spec.output is None:
+        found.append("output is needed on a cluster: name the bucket in output.s3")
+    if spec.dataset.uri is not None and spec.dataset.uri.startswith("file:"):
+        found.append("dataset.uri file:// works on one machine only: use s3://, https:// or a ConfigMap")
+    if isinstance(spec.distribution, str):
+        if spec.distribution not in DISTRIBUTIONS:
+            found.append(f"distribution {spec.distribution!r} is not known: {', '.join(DISTRIBUTIONS)}")
+    else:
+        unknown = sorted(set(spec.distribution) - set(TOOLSETS))
+        if unknown:
+            found.append(f"distribution names unknown toolsets {', '.join(unknown)}: {', '.join(TOOLSETS)}")
+    return found
+
+
+def explain(error: ValidationError) -> str:
+    """The errors with the paths of their fields, without the values: they may be secret."""
+    lines = [
+        f"spec.{'.'.join(str(part) for part in item['loc'])}: {item['msg']}".replace("spec.: ", "")
+        for item in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+    more = len(lines) - _SHOWN_PROBLEMS
+    return "; ".join(lines[:_SHOWN_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")

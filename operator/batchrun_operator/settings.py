@@ -1,0 +1,119 @@
+"""What the operator is told by its environment. Read once at the start; everything else gets it as an argument."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from pydantic import ValidationError
+
+from batchrun_api.spec.sandbox import ResourceList, Resources
+
+LogFormat = Literal["json", "console"]
+PullPolicy = Literal["Always", "IfNotPresent", "Never"]
+
+RUNNER_RESOURCES = Resources(
+    requests=ResourceList(cpu="100m", memory="256Mi"), limits=ResourceList(cpu="1", memory="1Gi")
+)
+
+
+class SettingsInvalid(ValueError):
+    """An environment variable holds what it cannot hold; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSettings:
+    """What the pods of all runs have in common."""
+
+    runner_image: str
+    runner_image_pull_policy: PullPolicy | None = None
+    """None: Kubernetes' own rule."""
+    runner_resources: Resources = RUNNER_RESOURCES
+    """Requests and limits of the runner container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When the operator loses patience."""
+
+    max_attempts: int = 6
+    """After this many lost attempts of one plan, batch or merge the run ends Failed."""
+    max_runner_restarts: int = 5
+    """In-place restarts of the runner container after which an attempt is lost."""
+    backstop_seconds: float = 30.0
+    """A pod that is still there this long after its runner ended with 0 is removed."""
+    overdue_seconds: float = 90.0
+    """A pod that is being deleted for longer counts as gone: its node is lost. Grace period included."""
+    trouble_seconds: float = 10.0
+    """How long a pod may wait for a node or for its first container before a condition speaks of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of the operator."""
+
+    pods: PodSettings
+    limits: Limits = field(default_factory=Limits)
+    namespaces: tuple[str, ...] = ()
+    """Where runs may live; empty: everywhere."""
+    resync_seconds: float = 60.0
+    """Every unfinished run is looked at this often, even if no event came."""
+    log_level: str = "INFO"
+    log_format: LogFormat = "json"
+    liveness_port: int = 8080
+    """0: no liveness endpoint."""
+
+
+def from_environ(environ: Mapping[str, str]) -> Settings:
+    """Settings from `BATCHRUN_...` variables. Raises SettingsInvalid."""
+    image = environ.get("BATCHRUN_RUNNER_IMAGE", "")
+    if not image:
+        raise SettingsInvalid("BATCHRUN_RUNNER_IMAGE must name the runner image")
+    return Settings(
+        pods=PodSettings(
+            runner_image=image,
+            runner_image_pull_policy=_pull_policy(environ),
+            runner_resources=_resources(environ),
+        ),
+        limits=Limits(
+            max_attempts=int(_number(environ, "BATCHRUN_MAX_ATTEMPTS", 6, least=1)),
+            backstop_seconds=_number(environ, "BATCHRUN_BACKSTOP_SECONDS", 30, least=0),
+        ),
+        namespaces=tuple(name for name in environ.get("BATCHRUN_NAMESPACES", "").replace(",", " ").split() if name),
+        resync_seconds=_number(environ, "BATCHRUN_RESYNC_SECONDS", 60, least=1),
+        log_level=environ.get("BATCHRUN_LOG_LEVEL", "info").upper(),
+        log_format="console" if environ.get("BATCHRUN_LOG_FORMAT") == "console" else "json",
+        liveness_port=int(_number(environ, "BATCHRUN_LIVENESS_PORT", 8080, least=0)),
+    )
+
+
+def _number(environ: Mapping[str, str], name: str, default: float, *, least: float) -> float:
+    text = environ.get(name) or str(default)
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise SettingsInvalid(f"{name} is not a number: {text!r}") from error
+    if value < least:
+        raise SettingsInvalid(f"{name} must be at least {least}, is {text}")
+    return value
+
+
+def _pull_policy(environ: Mapping[str, str]) -> PullPolicy | None:
+    text = environ.get("BATCHRUN_RUNNER_IMAGE_PULL_POLICY") or None
+    for policy in get_args(PullPolicy):
+        if text == policy:
+            known: PullPolicy = policy
+            return known
+    if text is None:
+        return None
+    raise SettingsInvalid(f"BATCHRUN_RUNNER_IMAGE_PULL_POLICY must be Always, IfNotPresent or Never, is {text!r}")
+
+
+def _resources(environ: Mapping[str, str]) -> Resources:
+    text = environ.get("BATCHRUN_RUNNER_RESOURCES") or ""
+    if not text:
+        return RUNNER_RESOURCES
+    try:
+        return Resources.model_validate(json.loads(text))
+    except (ValueError, ValidationError) as error:
+        raise SettingsInvalid(f"BATCHRUN_RUNNER_RESOURCES is not a JSON of requests and limits: {error}") from error

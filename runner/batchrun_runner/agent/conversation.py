@@ -1,0 +1,62 @@
+"""The saved form of a conversation: turns `{from, value, tool_calls}` (docs/trajectories.md)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from batchrun_runner.model.calls import ToolCall
+from batchrun_runner.model.clean import clean_text, dumps
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One assistant turn with what its tools said."""
+
+    text: str
+    reasoning: str
+    has_reasoning: bool
+    """Also true for reasoning of which the server gives no text."""
+    calls: tuple[ToolCall, ...] = ()
+    results: list[str] = field(default_factory=list)
+    """In the order of `calls`."""
+
+
+def conversation(system_prompt: str | None, prompt: str, turns: Sequence[Turn]) -> list[dict[str, Any]]:
+    """The turns as they are saved: roles alternate, all results of a `gpt` turn are one `tool` turn (f05)."""
+    saved = [] if system_prompt is None else [_turn("system", clean_text(system_prompt))]
+    saved.append(_turn("human", clean_text(prompt)))
+    for turn in turns:
+        saved.append(_turn("gpt", gpt_value(turn.text, turn.reasoning), [call.as_stored() for call in turn.calls]))
+        if turn.results:
+            saved.append(_turn("tool", tool_value(turn.calls, turn.results)))
+    return saved
+
+
+def gpt_value(text: str, reasoning: str) -> str:
+    """The text, with its reasoning before it in `<think>` tags where there is any.
+
+    A closing tag within the reasoning is written `&lt;/think&gt;`, so that the first closing tag is the end.
+    """
+    if not reasoning:
+        return text
+    return f"<think>\n{reasoning.replace('</think>', '&lt;/think&gt;')}\n</think>\n{text}"
+
+
+def tool_value(calls: Sequence[ToolCall], results: Sequence[str]) -> str:
+    """All results of a turn as `<tool_response>` blocks, each one line of JSON `{tool_call_id, name, content}`.
+
+    A closing tag within the JSON is written with its `<` escaped (`\\u003c`), which JSON readers undo.
+    """
+    return "\n".join(
+        f"<tool_response>\n{_result_json(call, result)}\n</tool_response>"
+        for call, result in zip(calls, results, strict=False)
+    )
+
+
+def _result_json(call: ToolCall, result: str) -> str:
+    line = dumps({"tool_call_id": call.id, "name": call.name, "content": result}).decode()
+    return line.replace("</tool_response>", "\\u003c/tool_response>")
+
+
+def _turn(role: str, value: str, tool_calls: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    return {"from": role, "value": value, "tool_calls": tool_calls or []}

@@ -1,0 +1,44 @@
+"""Which toolsets a prompt gets: drawn from a distribution, and the same ones each time."""
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+
+from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS, Distribution
+
+
+class UnknownName(ValueError):
+    """A distribution or a toolset that does not exist; the message lists the ones that do."""
+
+
+def resolve_distribution(choice: str | Mapping[str, int]) -> Distribution:
+    """The probabilities in percent of a distribution's name, or own ones, checked. Raises UnknownName."""
+    if isinstance(choice, str):
+        if choice not in DISTRIBUTIONS:
+            raise UnknownName(f"unknown distribution {choice!r}: choose one of {', '.join(DISTRIBUTIONS)}")
+        return dict(DISTRIBUTIONS[choice])
+    unknown = [name for name in choice if name not in TOOLSETS]
+    if unknown:
+        raise UnknownName(f"unknown toolset {', '.join(map(repr, unknown))}: choose from {', '.join(TOOLSETS)}")
+    return dict(choice)
+
+
+def draw_toolsets(
+    distribution: Mapping[str, int], available: Collection[str], seed_parts: Sequence[str]
+) -> tuple[str, ...]:
+    """The toolsets of one prompt, in the distribution's order.
+
+    Each available one is drawn independently with its probability in percent. None drawn: the most probable one, the
+    first listed on a tie. Empty only if nothing with a probability above 0 is available. `seed_parts`: run name and
+    prompt key.
+    """
+    possible = {name: percent for name, percent in distribution.items() if percent > 0 and name in available}
+    drawn = tuple(name for name, percent in possible.items() if _percentile(seed_parts, name) < percent)
+    if drawn or not possible:
+        return drawn
+    return (max(possible, key=lambda name: possible[name]),)
+
+
+def _percentile(seed_parts: Sequence[str], name: str) -> float:
+    """From 0 up to 100; of its own for each toolset, so that one more toolset changes no other's draw."""
+    seed = "\x1f".join((*seed_parts, name)).encode("utf-8", "replace")
+    return int.from_bytes(hashlib.sha256(seed).digest()[:8]) / 2**64 * 100

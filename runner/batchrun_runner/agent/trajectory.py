@@ -1,0 +1,65 @@
+"""The row of a finished prompt: one JSON line with the same keys and types in every row (docs/trajectories.md)."""
+
+from typing import Any
+
+from batchrun_api.outcomes import Outcome
+from batchrun_api.toolsets import ALL_TOOLS
+from batchrun_runner.model.clean import clean_text, dumps
+from batchrun_runner.records import PromptResult, PromptRow, ToolStat, Usage
+
+_NONE = ToolStat()
+
+
+def to_row(
+    row: PromptRow,
+    result: PromptResult,
+    *,
+    batch_number: int,
+    timestamp: str,
+    model: str,
+    config_digest: str,
+) -> bytes:
+    """One line of `batch_N.jsonl` with its newline; it starts with `{"prompt_index":`.
+
+    `timestamp`: ISO 8601 with microseconds and offset, the same form in all rows (f06).
+    """
+    stats = result.tool_stats
+    fields: dict[str, Any] = {
+        "prompt_index": row.index,
+        "conversations": result.conversations,
+        "metadata": {"batch_num": batch_number, "timestamp": timestamp, "model": model},
+        "completed": result.outcome is Outcome.COMPLETED,
+        "partial": result.partial,
+        "api_calls": result.api_calls,
+        "toolsets_used": list(result.toolsets),
+        "tool_stats": {tool: _stat(stats.get(tool, _NONE)) for tool in ALL_TOOLS},
+        "tool_error_counts": {tool: stats.get(tool, _NONE).failure for tool in ALL_TOOLS},
+        "outcome": result.outcome.value,
+        "reason": result.reason.value if result.reason is not None else "",
+        "message": clean_text(result.message),
+        "key": row.key,
+        "id": row.id,
+        "usage": _usage(result.usage),
+        "tools": result.tools,
+        "invalid_tool_calls": result.invalid_tool_calls,
+        "reward": None,
+        "sandbox": {"image": result.sandbox_image, "boot_id": result.boot_id},
+        "config_digest": config_digest,
+        "extra": row.extra,
+    }
+    return dumps(fields) + b"\n"
+
+
+def _stat(stat: ToolStat) -> dict[str, int]:
+    return {"count": stat.count, "success": stat.success, "failure": stat.failure}
+
+
+def _usage(usage: Usage) -> dict[str, int]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "total_tokens": usage.total_tokens,
+        "calls_without_usage": usage.calls_without_usage,
+    }

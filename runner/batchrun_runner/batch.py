@@ -1,0 +1,168 @@
+"""The batch step: the agent over the prompts of one batch, each in its own sandbox, each stored as soon as it ends."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from batchrun_api.checks import distribution_of
+from batchrun_api.messages import BatchMessage
+from batchrun_api.outcomes import Outcome, Reason
+from batchrun_runner.agent.conversation import conversation
+from batchrun_runner.agent.draw import draw_toolsets
+from batchrun_runner.agent.loop import Agent
+from batchrun_runner.agent.trajectory import to_row
+from batchrun_runner.ledger.recorder import BatchRecorder
+from batchrun_runner.model.errors import StopRun
+from batchrun_runner.progress import Reporter
+from batchrun_runner.records import PromptResult, PromptRow
+from batchrun_runner.sandbox.backend import SandboxBackend, SandboxLease, SandboxRequest
+from batchrun_runner.sandbox.errors import SandboxUnavailable
+from batchrun_runner.settings import RunSettings
+from batchrun_runner.stopping import Stop
+from batchrun_runner.tools.context import ToolLimits
+from batchrun_runner.tools.registry import IMPLEMENTED_TOOLSETS
+from batchrun_runner.tools.toolbox import SandboxToolbox
+
+MAX_STARTS = 3
+"""A prompt that was started this often and never ended is the culprit of lost attempts (docs/decisions/0002)."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch and what its prompts share."""
+
+    number: int
+    settings: RunSettings
+    agent: Agent
+    sandboxes: SandboxBackend
+    recorder: BatchRecorder
+    config_digest: str
+    reporter: Reporter
+    stop: Stop
+    now: Callable[[], datetime] = _utc_now
+
+    async def run(self, rows: Sequence[PromptRow]) -> BatchMessage:
+        """Work on every row that has no stored end yet, `promptsPerPod` at a time, and write the batch's objects.
+
+        Raises StopRun (model.errors), StorageError and HelperMissing; what is stored by then stays.
+        """
+        done = self.recorder.done_keys()
+        todo = [(index, row) for index, row in enumerate(rows) if row.key not in done]
+        self.reporter.batch_started(self.number, len(todo))
+        await self._work(todo)
+        totals = await asyncio.to_thread(self.recorder.finish)
+        self.reporter.batch_ended(self.number)
+        ended = totals.completed + totals.truncated + totals.discarded + totals.failed
+        return BatchMessage(
+            completed=totals.completed,
+            truncated=totals.truncated,
+            discarded=totals.discarded,
+            failed=totals.failed,
+            left=len(rows) - ended,
+        )
+
+    async def _work(self, todo: list[tuple[int, PromptRow]]) -> None:
+        """Prompts in order; the first error that is no prompt's own ends all of them."""
+        queue = iter(todo)
+
+        async def worker() -> None:
+            for index, row in queue:
+                if self.stop.is_asked:
+                    return
+                await self._prompt(index, row)
+
+        async def watch() -> None:
+            await self.stop.wait_now()
+            for task in workers:
+                task.cancel()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                watcher = group.create_task(watch())
+                workers = [group.create_task(worker()) for _ in range(self.settings.spec.prompts_per_pod)]
+                await asyncio.wait(workers)
+                watcher.cancel()
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def _prompt(self, index: int, row: PromptRow) -> None:
+        if self.recorder.starts(row.key) >= MAX_STARTS:
+            message = f"started {MAX_STARTS} times, and each time the pod was lost"
+            await _uninterrupted(self._conclude(row, None, self._failed(row, Reason.LOST_ATTEMPTS, message)))
+            return
+        await asyncio.to_thread(self.recorder.mark_started, row)
+        try:
+            lease, result = await self._attempt(index, row)
+        except (asyncio.CancelledError, StopRun):
+            await asyncio.to_thread(self.recorder.unmark_started, row)
+            self.reporter.prompt_ended(self.number, row, self._failed(row, None, "", Outcome.INTERRUPTED))
+            raise
+        await _uninterrupted(self._conclude(row, lease, result))
+
+    async def _attempt(self, index: int, row: PromptRow) -> tuple[SandboxLease | None, PromptResult]:
+        limits = self.settings.spec.sandbox.resources.limits
+        request = SandboxRequest(index, row.image, row.cwd, memory=str(limits.memory or ""), cpus=str(limits.cpu or ""))
+        try:
+            lease = await self.sandboxes.open(request)
+        except SandboxUnavailable as error:
+            return None, self._failed(row, error.reason, error.detail)
+        return lease, await self._agent_in(lease, row)
+
+    async def _conclude(self, row: PromptRow, lease: SandboxLease | None, result: PromptResult) -> None:
+        """Stored first, then the sandbox ends, then it is told: nobody hears of an end that could be lost."""
+        stored = await self._store(row, result)
+        if lease is not None:
+            await lease.finish(stored.outcome, stored.reason)
+        self.reporter.prompt_ended(self.number, row, stored)
+
+    async def _agent_in(self, lease: SandboxLease, row: PromptRow) -> PromptResult:
+        spec = self.settings.spec
+        toolsets = draw_toolsets(distribution_of(spec) or {}, IMPLEMENTED_TOOLSETS, (self.settings.run_name, row.key))
+        limits = ToolLimits(
+            command_seconds=spec.sandbox.command_timeout_seconds,
+            max_command_seconds=spec.sandbox.command_timeout_seconds,
+        )
+        result = await self.agent.run(row, SandboxToolbox(lease, toolsets, limits), toolsets)
+        image = row.image or spec.sandbox.image
+        return replace(result, sandbox_image=image, boot_id=lease.sandbox.hello.boot_id)
+
+    async def _store(self, row: PromptRow, result: PromptResult) -> PromptResult:
+        """Durable when this returns; the result under the run's filters."""
+        filtered = self.recorder.filtered(result)
+        line = to_row(
+            row,
+            filtered,
+            batch_number=self.number,
+            timestamp=self.now().isoformat(timespec="microseconds"),
+            model=self.settings.spec.model.name,
+            config_digest=self.config_digest,
+        )
+        await asyncio.to_thread(self.recorder.record, row, filtered, line, unfiltered=result)
+        return filtered
+
+    def _failed(
+        self, row: PromptRow, reason: Reason | None, message: str, outcome: Outcome = Outcome.FAILED
+    ) -> PromptResult:
+        """The result of a prompt that no model was asked about."""
+        return PromptResult(
+            outcome,
+            reason,
+            message,
+            conversations=conversation(self.settings.spec.agent.system_prompt, row.prompt, []),
+            sandbox_image=row.image or self.settings.spec.sandbox.image,
+        )
+
+
+async def _uninterrupted(work: Coroutine[None, None, None]) -> None:
+    """Finish `work` even when cancelled meanwhile; the cancellation goes on afterwards."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise

@@ -1,0 +1,171 @@
+"""From lines to prompts: strict JSON, the right shape, and a reason and a fix where either is missing."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import orjson
+
+from batchrun_runner.dataset.lines import ROW_LIMIT_BYTES, Line, split_lines
+from batchrun_runner.dataset.text import clean_text
+from batchrun_runner.ledger.identity import KeyMaker
+from batchrun_runner.records import PromptRow
+
+_KNOWN = frozenset({"prompt", "image", "docker_image", "cwd", "id"})
+_TEXT_FIELDS = ("image", "docker_image", "cwd", "id")
+_LONGEST_NAME_CHARS = 1024
+_SHOWN_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidRow:
+    """A line that is not a prompt."""
+
+    line: int
+    reason: str
+    fix: str
+    shown: str = ""
+    """The line's first characters."""
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.reason}; {self.fix}"
+
+
+class _Fault(Exception):
+    def __init__(self, reason: str, fix: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.fix = fix
+
+
+def read_rows(blocks: Iterable[bytes], limit_bytes: int = ROW_LIMIT_BYTES) -> Iterator[PromptRow | InvalidRow]:
+    """Every row in file order, from UTF-8 blocks. Valid rows are counted from 0."""
+    keys = KeyMaker()
+    index = 0
+    for line in split_lines(blocks, limit_bytes):
+        try:
+            fields = _fields(line, limit_bytes)
+        except _Fault as fault:
+            yield InvalidRow(line.number, fault.reason, fault.fix, _shown(line))
+            continue
+        key = keys.key(prompt=fields["prompt"], image=fields["image"], cwd=fields["cwd"], id=fields["id"])
+        yield PromptRow(index=index, key=key, **fields)
+        index += 1
+
+
+def _fields(line: Line, limit_bytes: int) -> dict[str, str]:
+    """The fields of a PromptRow besides index and key, cleaned."""
+    if line.text is None:
+        raise _Fault(
+            f"the row has {line.length_bytes} bytes, more than the limit of {limit_bytes}",
+            "shorten it or move its data into files",
+        )
+    row = _parsed(line.text)
+    if not isinstance(row, dict):
+        raise _Fault(f"it is a JSON {_kind(row)}, not an object", _shape_fix(row))
+    prompt = _prompt(row)
+    texts = {name: _text(row, name) for name in _TEXT_FIELDS}
+    unknown = {name: value for name, value in row.items() if name not in _KNOWN}
+    return {
+        "prompt": prompt,
+        "image": texts["image"] or texts["docker_image"],
+        "cwd": texts["cwd"],
+        "id": texts["id"],
+        "extra": _extra(unknown) if unknown else "{}",
+    }
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        row = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _parsed_slowly(text)
+    if isinstance(row, dict) and not row.keys() <= _KNOWN:
+        # orjson turns integers beyond 64 bits into floats; unknown keys are given back as they came.
+        return _parsed_slowly(text)
+    return row
+
+
+def _parsed_slowly(text: bytes) -> Any:
+    """The standard library's parser: takes half surrogates, keeps big integers, says where a fault is."""
+    try:
+        return json.loads(text.decode(), parse_constant=_refuse_constant, parse_float=_finite)
+    except UnicodeDecodeError as error:
+        raise _Fault(f"byte {error.start + 1} is not UTF-8", "save the data set as UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise _syntax_fault(error) from error
+    except RecursionError as error:
+        raise _Fault("it is nested too deeply", "make it flatter") from error
+    except ValueError as error:  # an integer with more digits than Python converts
+        raise _Fault(f"it holds a number that cannot be read ({error})", "write it as a string") from error
+
+
+def _syntax_fault(error: json.JSONDecodeError) -> _Fault:
+    column = f"at column {error.colno}"
+    if error.msg == "Extra data":
+        return _Fault(f"more text follows the JSON value {column}", "put each JSON object on a line of its own")
+    if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string"):
+        return _Fault(f"the JSON is cut off ({error.msg} {column})", "write the whole object on one line")
+    return _Fault(f"it is not JSON ({error.msg} {column})", "correct the JSON")
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise _Fault(f"{word} is not JSON", "use null or a number")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if value in (float("inf"), float("-inf")):
+        raise _Fault(f"the number {digits[:40]} is too large", "write it as a string")
+    return value
+
+
+def _prompt(row: dict[str, Any]) -> str:
+    if "prompt" not in row:
+        near = next((name for name in row if name.strip().lower() == "prompt"), None)
+        hint = f" (found `{near}`)" if near else ""
+        raise _Fault(f"it has no key `prompt`{hint}", "name the text `prompt`")
+    prompt = row["prompt"]
+    if not isinstance(prompt, str):
+        raise _Fault(f"`prompt` is {_kind(prompt, article=True)}, not a string", "give the text as a JSON string")
+    if not prompt.strip():
+        raise _Fault("`prompt` is empty", "give it a text or remove the row")
+    return clean_text(prompt)
+
+
+def _text(row: dict[str, Any], name: str) -> str:
+    value = row.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _Fault(f"`{name}` is {_kind(value, article=True)}, not a string", f"quote `{name}` or remove it")
+    if len(value) > _LONGEST_NAME_CHARS:
+        raise _Fault(f"`{name}` has {len(value)} characters, more than {_LONGEST_NAME_CHARS}", "shorten it")
+    return clean_text(value)
+
+
+def _extra(unknown: dict[str, Any]) -> str:
+    try:
+        return clean_text(json.dumps(unknown, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+    except RecursionError as error:
+        raise _Fault("it is nested too deeply", "make it flatter") from error
+
+
+def _kind(value: object, *, article: bool = False) -> str:
+    if value is None:
+        return "null"
+    for types, name in ((bool, "boolean"), (str, "string"), ((int, float), "number"), (list, "list")):
+        if isinstance(value, types):
+            return f"a {name}" if article else name
+    return "an object" if article else "object"
+
+
+def _shape_fix(row: object) -> str:
+    if isinstance(row, list):
+        return 'JSON lines hold one object like {"prompt": "..."} on each line, without a list around them'
+    return 'write an object like {"prompt": "..."}'
+
+
+def _shown(line: Line) -> str:
+    return (line.text or b"")[: _SHOWN_CHARS * 4].decode(errors="replace")[:_SHOWN_CHARS]

@@ -1,0 +1,150 @@
+"""Where a data set's bytes come from."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+from urllib.parse import unquote, urlsplit
+
+import httpx
+
+from batchrun_api.names import DATASET_FILE
+from batchrun_api.spec.dataset import Dataset
+from batchrun_api.spec.output import Output, S3Access
+from batchrun_runner.dataset.encoding import utf8_blocks
+from batchrun_runner.dataset.errors import DatasetUnreadable
+from batchrun_runner.dataset.rows import InvalidRow, read_rows
+from batchrun_runner.records import PromptRow
+from batchrun_runner.storage.errors import BucketMissing, CredentialsInvalid, NotFound, StorageError
+from batchrun_runner.storage.s3 import S3Store, endpoint_of
+from batchrun_runner.storage.store import ObjectStore, blocks
+
+_BLOCK_BYTES = 1 << 20
+_HTTP_ATTEMPTS = 4
+_HTTP_TIMEOUT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A data set that can be read, any number of times."""
+
+    place: str
+    """For messages."""
+    open_blocks: Callable[[], Iterator[bytes]]
+    """The bytes as stored. Raises DatasetUnreadable."""
+
+    def rows(self) -> Iterator[PromptRow | InvalidRow]:
+        """Its rows as a stream. Raises DatasetUnreadable."""
+        return read_rows(utf8_blocks(self.open_blocks(), self.place))
+
+
+def source_of(dataset: Dataset, output: Output | None = None, *, config_map_file: Path = Path(DATASET_FILE)) -> Source:
+    """The source that a spec names. A ConfigMap's key is expected as a mounted file.
+
+    An s3:// data set lies in the output's store unless `dataset.s3` says something else. Raises DatasetUnreadable.
+    """
+    if dataset.inline is not None:
+        return text_source(dataset.inline)
+    if dataset.config_map_key_ref is not None:
+        reference = dataset.config_map_key_ref
+        return file_source(config_map_file, f"key {reference.key} of ConfigMap {reference.name}")
+    uri = dataset.uri or ""
+    parts = urlsplit(uri)
+    if parts.scheme == "file":
+        return file_source(Path(unquote(parts.path)))
+    if parts.scheme == "s3":
+        return s3_source(uri, output.s3 if output and dataset.s3 == S3Access() else dataset.s3)
+    return http_source(uri)
+
+
+def text_source(text: str) -> Source:
+    """The JSON lines themselves."""
+    return Source("the inline data set", lambda: iter((text.encode("utf-8", "surrogatepass"),)))
+
+
+def file_source(path: Path, place: str | None = None) -> Source:
+    """A local file."""
+    return Source(place or str(path), lambda: _file_blocks(path, place or str(path)))
+
+
+def store_source(store: ObjectStore, key: str) -> Source:
+    """An object of a store."""
+    place = f"{store.place}/{key}"
+    return Source(place, lambda: _store_blocks(store, key, place))
+
+
+def s3_source(uri: str, access: S3Access) -> Source:
+    """`s3://bucket/key`."""
+    parts = urlsplit(uri, allow_fragments=False)
+    key = unquote(parts.path.lstrip("/")) if "%" in parts.path else parts.path.lstrip("/")
+    if not key:
+        raise DatasetUnreadable(f"{uri} names a bucket and no object; write s3://bucket/path/to/prompts.jsonl")
+    return Source(uri, lambda: _store_blocks(S3Store(parts.netloc, "", endpoint_of(access)), key, uri))
+
+
+def http_source(url: str) -> Source:
+    """`https://...`; copied to a temporary file first, so that a cut connection never looks like the end."""
+    place = _without_secrets(url)
+    return Source(place, lambda: _http_blocks(url, place))
+
+
+def _without_secrets(url: str) -> str:
+    """The address without user and query: signed addresses must not end in events and logs."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _file_blocks(path: Path, place: str) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            yield from _blocks_of(file)
+    except FileNotFoundError as error:
+        raise DatasetUnreadable(f"{place} does not exist; correct the path of the data set") from error
+    except OSError as error:
+        raise DatasetUnreadable(f"{place} cannot be read: {error.strerror or error}") from error
+
+
+def _blocks_of(file: IO[bytes]) -> Iterator[bytes]:
+    while block := file.read(_BLOCK_BYTES):
+        yield block
+
+
+def _store_blocks(store: ObjectStore, key: str, place: str) -> Iterator[bytes]:
+    try:
+        yield from blocks(store, key)
+    except (BucketMissing, CredentialsInvalid) as error:
+        raise DatasetUnreadable(f"{place}: {error}") from error
+    except NotFound as error:
+        raise DatasetUnreadable(f"{place} does not exist; correct dataset.uri") from error
+    except StorageError as error:
+        raise DatasetUnreadable(f"{place} cannot be read: {error}") from error
+
+
+def _http_blocks(url: str, place: str) -> Iterator[bytes]:
+    with tempfile.TemporaryFile() as file:
+        for attempt in range(_HTTP_ATTEMPTS):
+            file.seek(0)
+            file.truncate()
+            try:
+                _download(url, file)
+                break
+            except httpx.HTTPStatusError as error:
+                status = error.response.status_code
+                if status < 500 or attempt == _HTTP_ATTEMPTS - 1:
+                    raise DatasetUnreadable(f"{place} answers {status}; correct dataset.uri or its access") from error
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                if not isinstance(error, httpx.TransportError) or attempt == _HTTP_ATTEMPTS - 1:
+                    raise DatasetUnreadable(f"{place} cannot be read: {type(error).__name__}") from error
+        file.seek(0)
+        yield from _blocks_of(file)
+
+
+def _download(url: str, file: IO[bytes]) -> None:
+    # identity: what a server compresses on the way must not look like a data set that is gzip itself.
+    with httpx.stream(
+        "GET", url, follow_redirects=True, timeout=_HTTP_TIMEOUT_SECONDS, headers={"accept-encoding": "identity"}
+    ) as response:
+        response.raise_for_status()
+        for block in response.iter_bytes(_BLOCK_BYTES):
+            file.write(block)

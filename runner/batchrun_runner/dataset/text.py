@@ -1,0 +1,10 @@
+"""Text that every later reader can encode."""
+
+
+def clean_text(text: str) -> str:
+    """The text with halves of surrogate pairs replaced by U+FFFD: nothing after us could encode them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

@@ -1,0 +1,139 @@
+"""Cutting batches: the rows of a data set in their order, what is done of them, and where the rest goes."""
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Self
+
+import orjson
+
+from batchrun_api.outcomes import Outcome
+from batchrun_api.plan import Plan, PlanCounts, PlannedBatch
+from batchrun_api.spec import BatchRunSpec
+from batchrun_runner.dataset.errors import DatasetInvalid
+from batchrun_runner.dataset.rows import InvalidRow
+from batchrun_runner.ledger import layout
+from batchrun_runner.ledger.filters import judge
+from batchrun_runner.ledger.identity import text_digest
+from batchrun_runner.ledger.matching import Matcher
+from batchrun_runner.ledger.stored import StoredRow
+from batchrun_runner.records import PromptRow
+from batchrun_runner.storage.store import ObjectStore
+
+_SHOWN_INVALID_ROWS = 5
+
+
+@dataclass(slots=True)
+class _Open:
+    """The batch that is being filled."""
+
+    number: int
+    offset: int
+    length: int = 0
+    images: list[int] = field(default_factory=list)
+
+
+class Cutter:
+    """Takes the rows of the data set in their order; cuts batches of those that are not done. Spools to files."""
+
+    def __init__(self, folder: Path, spec: BatchRunSpec, stored: Iterable[StoredRow], first_number: int) -> None:
+        self.rows_path = folder / "rows.jsonl"
+        self.order_path = folder / "order.jsonl"
+        self.rejected_path = folder / "rejected.jsonl"
+        self.total = 0
+        self.done: list[int] = []
+        """Row numbers."""
+        self.rejected: list[InvalidRow] = []
+        self._refusal: DatasetInvalid | None = None
+        self._invalid = 0
+        self._spec = spec
+        self._matcher = Matcher(stored)
+        self._outcomes: Counter[Outcome] = Counter()
+        self._images: dict[str, int] = {}
+        self._batches: list[PlannedBatch] = []
+        self._open = _Open(first_number, 0)
+        self._files = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._rows = self._files.enter_context(self.rows_path.open("wb"))
+        self._order = self._files.enter_context(self.order_path.open("wb"))
+        self._rejects = self._files.enter_context(self.rejected_path.open("wb"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._files.close()
+
+    def reject(self, row: InvalidRow) -> None:
+        """Note a row that cannot be used."""
+        self._invalid += 1
+        if len(self.rejected) < _SHOWN_INVALID_ROWS:
+            self.rejected.append(row)
+        self._rejects.write(orjson.dumps(asdict(row), option=orjson.OPT_APPEND_NEWLINE))
+
+    def add(self, row: PromptRow) -> None:
+        """Take a prompt: it is done, or goes into a batch."""
+        self.total += 1
+        text = text_digest(row.prompt) if self._matcher.needs_texts else ""
+        order = {"key": row.key, "text": text} if text else {"key": row.key}
+        self._order.write(orjson.dumps(order, option=orjson.OPT_APPEND_NEWLINE))
+        stored = self._matcher.take(row.key, text)
+        if stored is not None and stored.is_done:
+            self.done.append(row.index)
+            self._outcomes[judge(stored, self._spec.filters)[0]] += 1
+        else:
+            self._add_to_batch(row)
+
+    def _add_to_batch(self, row: PromptRow) -> None:
+        document = {name: value for name, value in asdict(row).items() if value not in {"", "{}"}}
+        line = orjson.dumps({"batch": self._open.number, **document}, option=orjson.OPT_APPEND_NEWLINE)
+        self._rows.write(line)
+        self._open.length += len(line)
+        self._open.images.append(self._images.setdefault(row.image, len(self._images)) if row.image else -1)
+        if len(self._open.images) == self._spec.batch_size:
+            self._close_batch()
+
+    def _close_batch(self) -> None:
+        opened = self._open
+        if opened.images:
+            self._batches.append(
+                PlannedBatch(number=opened.number, offset=opened.offset, length=opened.length, images=opened.images)
+            )
+            self._open = _Open(opened.number + 1, opened.offset + opened.length)
+
+    def finish(self, place: str) -> None:
+        """The data set has ended: decide whether it can be used."""
+        self._close_batch()
+        if self._invalid and self._spec.dataset.on_invalid_row == "Fail":
+            more = self._invalid - len(self.rejected)
+            listed = "; ".join(map(str, self.rejected)) + (f"; and {more:,} more" if more else "")
+            self._refusal = DatasetInvalid(
+                f"{place}: {self._invalid:,} of {self._invalid + self.total:,} rows cannot be used: {listed}. "
+                f"All of them are listed in {layout.REJECTED}; set dataset.onInvalidRow: Skip to run the others"
+            )
+        elif not self.total:
+            self._refusal = DatasetInvalid(f"{place} holds no prompt; give at least one row with a `prompt`")
+
+    def write_rejected(self, store: ObjectStore) -> None:
+        """Lay down the list of unusable rows, or remove an old one. Raises DatasetInvalid where they forbid to run."""
+        if self._invalid:
+            store.upload(self.rejected_path, layout.REJECTED, consume=True, durable=False)
+        elif store.head(layout.REJECTED) is not None:
+            store.delete([layout.REJECTED])
+        if self._refusal is not None:
+            raise self._refusal
+
+    def plan(self, plan_id: str) -> Plan:
+        """The plan of what was taken."""
+        counts = PlanCounts(
+            total=self.total,
+            done=len(self.done),
+            completed=self._outcomes[Outcome.COMPLETED],
+            truncated=self._outcomes[Outcome.TRUNCATED],
+            discarded=self._outcomes[Outcome.DISCARDED],
+            to_run=self.total - len(self.done),
+            invalid=self._invalid,
+            orphaned=len(self._matcher.left()),
+        )
+        return Plan(plan_id=plan_id, counts=counts, images=list(self._images), batches=self._batches)

@@ -1,0 +1,106 @@
+"""The file of a ledger: a head line about the batch file, then an entry for each of its rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from batchrun_runner.ledger.entry import EntryDamaged, LedgerEntry
+from batchrun_runner.ledger.layout import batch_file, ledger_file
+from batchrun_runner.ledger.scan import DamagedLine, scan_batch_file
+from batchrun_runner.storage.errors import NotFound
+from batchrun_runner.storage.store import ObjectStore, blocks
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerHead:
+    """What a ledger says about its batch file. It holds only while the file has exactly this size."""
+
+    batch: int
+    size_bytes: int
+    entries: int
+    """How many lines follow."""
+    damaged: tuple[DamagedLine, ...] = ()
+    ledger_etag: str = ""
+    """In the index only: version of the ledger object that the entries were copied from."""
+
+    def encode(self) -> bytes:
+        """One line of JSON with its line end."""
+        document = {
+            "batch": self.batch,
+            "size_bytes": self.size_bytes,
+            "entries": self.entries,
+            "damaged": [[item.line, item.reason] for item in self.damaged],
+            "ledger_etag": self.ledger_etag,
+        }
+        return orjson.dumps(
+            {name: value for name, value in document.items() if value}, option=orjson.OPT_APPEND_NEWLINE
+        )
+
+    @classmethod
+    def decode(cls, line: bytes) -> "LedgerHead":
+        """Raises EntryDamaged."""
+        try:
+            document = orjson.loads(line)
+            return cls(
+                batch=int(document.get("batch", 0)),
+                size_bytes=int(document.get("size_bytes", 0)),
+                entries=int(document.get("entries", 0)),
+                damaged=tuple(DamagedLine(int(line), str(reason)) for line, reason in document.get("damaged", ())),
+                ledger_etag=str(document.get("ledger_etag", "")),
+            )
+        except (ValueError, TypeError, AttributeError) as error:
+            raise EntryDamaged(f"not the head of a ledger: {line[:80]!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A whole ledger, its entries still as lines."""
+
+    head: LedgerHead
+    lines: Sequence[bytes]
+    is_scanned: bool = False
+    """Made by reading the batch file: rows tell less than the lost ledger did."""
+
+    def entries(self) -> list[LedgerEntry]:
+        """The entries. Raises EntryDamaged."""
+        return [LedgerEntry.decode(line) for line in self.lines]
+
+    def encode(self) -> bytes:
+        """The content of the object."""
+        return b"".join((self.head.encode(), *self.lines))
+
+
+def new_ledger(
+    batch: int, entries: Sequence[LedgerEntry], size_bytes: int, damaged: tuple[DamagedLine, ...] = ()
+) -> Ledger:
+    """The ledger of a batch file with these rows. `damaged`: lines that an earlier version of the file held."""
+    return Ledger(LedgerHead(batch, size_bytes, len(entries), damaged), [entry.encode() for entry in entries])
+
+
+def decode_ledger(body: bytes) -> Ledger:
+    """Raises EntryDamaged, also where lines are missing."""
+    first, *lines = body.splitlines(keepends=True) or [b""]
+    head = LedgerHead.decode(first)
+    if len(lines) != head.entries or (lines and not lines[-1].endswith(b"\n")):
+        raise EntryDamaged(f"the ledger of batch {head.batch} is cut off")
+    return Ledger(head, lines)
+
+
+def read_ledger(store: ObjectStore, batch: int, size_bytes: int) -> Ledger:
+    """The ledger of a batch file of this size. Where it is missing, damaged or about another file: the file is read."""
+    try:
+        ledger = decode_ledger(store.get(ledger_file(batch)).body)
+        ledger.entries()
+        if ledger.head.batch == batch and ledger.head.size_bytes == size_bytes:
+            return ledger
+    except (NotFound, EntryDamaged):
+        pass
+    return scan_ledger(store, batch)
+
+
+def scan_ledger(store: ObjectStore, batch: int) -> Ledger:
+    """A ledger made from the batch file itself. Raises NotFound."""
+    scanned = scan_batch_file(blocks(store, batch_file(batch)))
+    head = LedgerHead(batch, scanned.size_bytes, len(scanned.entries), tuple(scanned.damaged))
+    return Ledger(head, [entry.encode() for entry in scanned.entries], is_scanned=True)

@@ -1,0 +1,114 @@
+"""What a prompt is and what a configuration is (docs/decisions/0004)."""
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from batchrun_api.toolsets import DISTRIBUTIONS
+from batchrun_runner.settings import RunSettings
+
+_DIGEST_CHARS = 24
+
+
+def canonical_json(value: Any) -> bytes:
+    """The one JSON text of a value: sorted keys, no spaces, UTF-8. The standard library's, for it must never change."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:_DIGEST_CHARS]
+
+
+def text_digest(prompt: str) -> str:
+    """What a row of the reference is matched by: its prompt, without white space around it."""
+    return _digest(prompt.strip().encode("utf-8", "surrogatepass"))
+
+
+class KeyMaker:
+    """Gives each row of one data set, in its order, its key `<digest>-<occurrence>-<sample>`."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[str] = Counter()
+
+    def key(self, **acting: str) -> str:
+        """The key of the next row. Fields that are empty count as not set; texts must be cleaned."""
+        digest = _digest(canonical_json({name: value for name, value in acting.items() if value}))
+        occurrence = self._seen[digest]
+        self._seen[digest] = occurrence + 1
+        return f"{digest}-{occurrence}-0"
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What acts on the results, part by part."""
+
+    parts: dict[str, str]
+    """Digest of each part."""
+    shown: dict[str, str]
+    """The value of those parts that are short and hold no secret, for messages."""
+
+    @property
+    def digest(self) -> str:
+        """The configuration digest that every row carries."""
+        return _digest(canonical_json(self.parts))
+
+    def encode(self) -> bytes:
+        """The content of `configs/<digest>.json`."""
+        return canonical_json({"parts": self.parts, "shown": self.shown})
+
+    @classmethod
+    def decode(cls, body: bytes) -> "Configuration | None":
+        """None where the object is damaged."""
+        try:
+            document = json.loads(body)
+            return cls(dict(document["parts"]), dict(document["shown"]))
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    def changes_from(self, old: "Configuration | None") -> list[str]:
+        """What differs, for people: `model (was gpt-4o, now gpt-5)`. Texts are named and not shown."""
+        if old is None:
+            return ["a configuration whose record is lost"]
+        changed = [name for name in {**old.parts, **self.parts} if old.parts.get(name) != self.parts.get(name)]
+        return [self._change(name, old) for name in changed]
+
+    def _change(self, name: str, old: "Configuration") -> str:
+        if name in old.shown or name in self.shown:
+            return f"{name} (was {old.shown.get(name, 'not set')}, now {self.shown.get(name, 'not set')})"
+        return name
+
+
+_SHOWN = ("model.name", "model.maxTokens", "model.sampling", "model.reasoning", "distribution", "tools")
+
+
+def configuration(settings: RunSettings) -> Configuration:
+    """The configuration of a run. Limits, retries, resources, filters, numWorkers and baseURL are not part of it."""
+    spec = settings.spec
+    probabilities = (
+        DISTRIBUTIONS.get(spec.distribution, {"": 0}) if isinstance(spec.distribution, str) else spec.distribution
+    )
+    values: dict[str, Any] = {
+        "model.name": spec.model.name,
+        "model.maxTokens": spec.model.max_tokens,
+        "model.sampling": spec.model.sampling.to_wire(),
+        "model.reasoning": spec.model.reasoning.to_wire(),
+        "model.extraBody": spec.model.extra_body or {},
+        "agent.systemPrompt": spec.agent.system_prompt,
+        "agent.ephemeralSystemPrompt": settings.ephemeral_system_prompt,
+        "agent.prefillMessages": [message.to_wire() for message in settings.prefill_messages],
+        "distribution": {name: value for name, value in probabilities.items() if value},
+        "tools": spec.tools.to_wire(),
+    }
+    shown = {name: values[name] for name in _SHOWN} | {
+        "distribution": spec.distribution if isinstance(spec.distribution, str) else values["distribution"]
+    }
+    return Configuration(
+        parts={name: _digest(canonical_json(value)) for name, value in values.items()},
+        shown={name: _text(value) for name, value in shown.items() if value},
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else canonical_json(value).decode()

@@ -1,0 +1,25 @@
+"""Where commands run on one machine."""
+
+from batchrun_api.spec import BatchRunSpec
+from batchrun_runner.local.inputs import BadInput
+from batchrun_runner.sandbox.backend import SandboxBackend
+from batchrun_runner.sandbox.container import ContainerBackend, find_engine
+from batchrun_runner.sandbox.process import ProcessBackend
+
+NO_ISOLATION = "--sandbox process: no isolation. Commands of the model run on this machine as you."
+
+
+def backend_for(mode: str | None, spec: BatchRunSpec, *, is_demo: bool) -> tuple[SandboxBackend, str]:
+    """The backend and a note for people. `mode` None: containers, or plain processes for the demo model.
+
+    Raises BadInput where containers are wanted and there is no engine.
+    """
+    if mode == "process" or (mode is None and is_demo):
+        return ProcessBackend(), NO_ISOLATION
+    engine = find_engine()
+    if engine is None:
+        raise BadInput(
+            "sandboxes need podman or docker, and neither is installed; install one, "
+            "or ask for --sandbox process, which is no isolation at all"
+        )
+    return ContainerBackend(engine, default_image=spec.sandbox.image), f"sandboxes: containers of {engine}"

@@ -1,0 +1,88 @@
+"""From a BatchRun file and the environment to what the verbs need. Raises BadInput, which names place and fix."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from batchrun_api import names
+from batchrun_api.spec import PrefillMessage
+from batchrun_api.spec.base import ConfigMapKeyRef
+from batchrun_api.spec.model import OPENROUTER_URL
+from batchrun_runner import settings as run_settings
+from batchrun_runner.dataset.sources import Source, file_source, source_of, text_source
+from batchrun_runner.documents import RunFile
+from batchrun_runner.settings import RunSettings
+
+DEMO_MODEL = "demo/scripted"
+
+
+class BadInput(Exception):
+    """A user's mistake; the message names the place and the fix."""
+
+
+def settings_of(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> RunSettings:
+    """The run's settings; secrets come from the environment, ConfigMaps from the same file."""
+    run = run_file.run
+    agent = run.spec.agent
+    if agent.ephemeral_system_prompt_from and names.ENV_EPHEMERAL_SYSTEM_PROMPT not in environ:
+        raise BadInput(
+            f"{file}: spec.agent.ephemeralSystemPromptFrom: Secrets are not read on one machine; "
+            f"put the text into the environment as {names.ENV_EPHEMERAL_SYSTEM_PROMPT}"
+        )
+    prefill: tuple[PrefillMessage, ...] = ()
+    if agent.prefill_messages_from:
+        text = _config_map_text(file, run_file, agent.prefill_messages_from.config_map_key_ref, "prefillMessagesFrom")
+        prefill = prefill_messages(text, f"{file}: spec.agent.prefillMessagesFrom")
+    keys = {**environ, names.ENV_API_KEY: _api_key(file, run_file, environ) or ""}
+    return run_settings.from_batchrun(run, prefill_messages=prefill, environ=keys)
+
+
+def source_for(file: Path, run_file: RunFile) -> Source:
+    """The data set; a file:// path that is not absolute counts from the file's own folder."""
+    dataset = run_file.run.spec.dataset
+    if dataset.config_map_key_ref is not None:
+        return text_source(_config_map_text(file, run_file, dataset.config_map_key_ref, "dataset.configMapKeyRef"))
+    parts = urlsplit(dataset.uri or "")
+    if parts.scheme == "file":
+        return file_source(file.parent / unquote(parts.netloc + parts.path))
+    return source_of(dataset, run_file.run.spec.output)
+
+
+def is_embedded_demo(run_file: RunFile) -> bool:
+    """The demo model without a base URL of its own: it is served by this process."""
+    model = run_file.run.spec.model
+    return model.name == DEMO_MODEL and model.base_url == OPENROUTER_URL
+
+
+def _api_key(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> str | None:
+    """OPENROUTER_API_KEY goes to openrouter.ai and nowhere else, OPENAI_API_KEY to any other base URL."""
+    if is_embedded_demo(run_file):
+        return None
+    host = urlsplit(run_file.run.spec.model.base_url).hostname or ""
+    if host != "openrouter.ai" and not host.endswith(".openrouter.ai"):
+        return environ.get("OPENAI_API_KEY") or None
+    if not environ.get("OPENROUTER_API_KEY"):
+        raise BadInput(f"{file}: spec.model.baseURL is openrouter.ai, which needs a key: set OPENROUTER_API_KEY")
+    return environ["OPENROUTER_API_KEY"]
+
+
+def _config_map_text(file: Path, run_file: RunFile, reference: ConfigMapKeyRef, field: str) -> str:
+    text = run_file.config_maps.get(reference.name, {}).get(reference.key)
+    if text is None:
+        raise BadInput(
+            f"{file}: spec.{field}: there is no ConfigMap {reference.name} with the key {reference.key} in this file; "
+            "on one machine it must stand there as a document of its own"
+        )
+    return text
+
+
+def prefill_messages(text: str, place: str) -> tuple[PrefillMessage, ...]:
+    """Messages from their JSON list. Raises BadInput."""
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - rarely needed
+
+    try:
+        return tuple(TypeAdapter(list[PrefillMessage]).validate_json(text))
+    except ValidationError as error:
+        detail = error.errors(include_url=False)[0]
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
+        raise BadInput(f"{place}: is not a JSON list of messages {{role, content}}: {where} {detail['msg']}") from error

@@ -1,0 +1,168 @@
+"""The merge: everything that is stored becomes one result, or nothing is replaced."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from batchrun_api.messages import FailureNote, MergeResult
+from batchrun_api.outcomes import DONE_OUTCOMES, Outcome
+from batchrun_runner.ledger import layout
+from batchrun_runner.ledger.checkpoint import Ended, write_checkpoint
+from batchrun_runner.ledger.compaction import compact_left_overs
+from batchrun_runner.ledger.files import scan_ledger
+from batchrun_runner.ledger.stored import StoredRun, load_stored, object_lines
+from batchrun_runner.merge.dataset_card import dataset_card
+from batchrun_runner.merge.errors import LedgerDisagrees, MergeFailed
+from batchrun_runner.merge.figures import Figures
+from batchrun_runner.merge.left_out import write_left_out
+from batchrun_runner.merge.run_statistics import RowCounts, Statistics, run_statistics
+from batchrun_runner.merge.selection import ORPHANED, Pick, Selection, select
+from batchrun_runner.merge.streams import RowFile, copy_rows
+from batchrun_runner.settings import RunSettings
+from batchrun_runner.storage.errors import NotFound
+from batchrun_runner.storage.store import ObjectStore
+
+_SHOWN_FAILURES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a merge made."""
+
+    result: MergeResult
+    statistics: Statistics
+
+
+def merge(
+    settings: RunSettings,
+    store: ObjectStore,
+    plan_id: str,
+    workdir: Path,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> Merged:
+    """Merge all batch files of a run into its result, statistics, card and checkpoint.
+
+    `workdir` takes the result while it grows (as large as all rows); on the store's own file system it is then only
+    renamed. Raises MergeFailed and StorageError; then the old result still lies there.
+    """
+    store.sweep()
+    compact_left_overs(store)
+    mended: set[int] = set()
+    while True:
+        try:
+            return _merge(settings, store, plan_id, workdir, clock)
+        except LedgerDisagrees as error:
+            if error.batch in mended:
+                raise
+            mended.add(error.batch)
+            store.put(layout.ledger_file(error.batch), scan_ledger(store, error.batch).encode())
+
+
+def _merge(
+    settings: RunSettings, store: ObjectStore, plan_id: str, workdir: Path, clock: Callable[[], float]
+) -> Merged:
+    stored = load_stored(store, keep_lines=True)
+    try:
+        selection = select(settings.spec, stored, object_lines(store, layout.plan_order(plan_id)))
+    except NotFound as error:
+        raise MergeFailed(f"{store.place} holds no plan {plan_id}; plan the run again") from error
+    figures = _figures(selection)
+    rows = _write_rows(store, stored, selection, workdir)
+    result = _result(selection, figures)
+    _check(result, rows, stored, selection)
+    _publish(store, workdir)
+    statistics = run_statistics(settings, figures, result, rows, clock())
+    store.put(layout.STATISTICS, statistics.encode())
+    store.put(layout.CARD, dataset_card(settings.run_name, settings.spec.model.name).encode())
+    _write_checkpoint(store, settings.run_name, stored, selection, clock())
+    return Merged(result, statistics)
+
+
+def _figures(selection: Selection) -> Figures:
+    figures = Figures()
+    for pick in selection.picks:
+        figures.add(pick.row.line, pick.outcome, pick.reason)
+    return figures
+
+
+def _write_rows(store: ObjectStore, stored: StoredRun, selection: Selection, workdir: Path) -> RowCounts:
+    with (
+        (workdir / layout.TRAJECTORIES).open("wb", buffering=0) as trajectories,
+        (workdir / layout.DISCARDED).open("wb", buffering=0) as discards,
+        (workdir / layout.LEFT_OUT).open("wb") as left_out,
+    ):
+        kept, discarded = RowFile(trajectories), RowFile(discards)
+        copy_rows(store, selection.picks, kept, discarded)
+        copy_rows(store, selection.orphans, kept, discarded)
+        listed = write_left_out(left_out, stored, selection)
+    return RowCounts(
+        stored=len(stored.rows) + len(stored.damaged),
+        trajectories=kept.rows,
+        discarded=discarded.rows,
+        not_used=listed - discarded.rows,
+        trajectories_bytes=kept.size_bytes,
+        discarded_bytes=discarded.size_bytes,
+    )
+
+
+def _result(selection: Selection, figures: Figures) -> MergeResult:
+    failures = [
+        FailureNote(
+            prompt_index=pick.index,
+            id=(entry := pick.row.entry()).id[:200],
+            reason=pick.reason,
+            message=entry.message[:400],
+        )
+        for pick in _first_failures(selection)
+    ]
+    return MergeResult(
+        total=selection.total,
+        completed=figures.outcomes[Outcome.COMPLETED],
+        truncated=figures.outcomes[Outcome.TRUNCATED],
+        discarded=figures.outcomes[Outcome.DISCARDED],
+        failed=figures.outcomes[Outcome.FAILED],
+        not_run=selection.not_run,
+        orphaned=selection.orphaned,
+        total_tokens=figures.total_tokens,
+        tool_calls=figures.tool_calls,
+        reasons=dict(sorted(figures.reasons.items())),
+        failures=failures,
+    )
+
+
+def _first_failures(selection: Selection) -> list[Pick]:
+    return [pick for pick in selection.picks if pick.outcome is Outcome.FAILED][:_SHOWN_FAILURES]
+
+
+def _check(result: MergeResult, rows: RowCounts, stored: StoredRun, selection: Selection) -> None:
+    """Counts that are taken at different places must agree. Raises MergeFailed."""
+    ended = result.completed + result.truncated + result.discarded + result.failed
+    if result.total != ended + result.not_run:
+        raise MergeFailed(f"{result.total} prompts are not {ended} ended ones and {result.not_run} that did not run")
+    used = rows.trajectories + rows.discarded + rows.not_used
+    if rows.stored != used:
+        raise MergeFailed(f"{rows.stored} stored rows went in and {used} came out")
+    dropped = sum(reason == ORPHANED for _, reason in selection.left_out)
+    written = rows.trajectories + rows.discarded
+    if written != ended + result.orphaned - dropped:
+        raise MergeFailed(f"{written} rows were written for {ended} prompts and {result.orphaned} orphaned rows")
+
+
+def _publish(store: ObjectStore, workdir: Path) -> None:
+    """The result last: whoever sees a new one finds what belongs to it."""
+    for key in (layout.LEFT_OUT, layout.DISCARDED, layout.TRAJECTORIES):
+        size = (workdir / key).stat().st_size
+        store.upload(workdir / key, key, consume=True, durable=False)
+        head = store.head(key)
+        if head is None or head.size_bytes != size:
+            raise MergeFailed(f"{store.place}/{key} has not the {size} bytes that were written; merge again")
+
+
+def _write_checkpoint(store: ObjectStore, run_name: str, stored: StoredRun, selection: Selection, now: float) -> None:
+    batches: dict[int, list[Ended]] = {}
+    for row in stored.rows:
+        batches.setdefault(row.batch, []).append(row)
+    done = [pick.index for pick in selection.picks if pick.outcome in DONE_OUTCOMES]
+    write_checkpoint(store, run_name, done, batches, now)

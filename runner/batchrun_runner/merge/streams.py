@@ -1,0 +1,157 @@
+"""From batch files to the result in one pass: read in long ranges, written as they are wherever that is right."""
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import IO
+
+from batchrun_runner.ledger.entry import ROW_SCHEMA
+from batchrun_runner.ledger.layout import batch_file
+from batchrun_runner.merge.errors import LedgerDisagrees
+from batchrun_runner.merge.rows import rewritten
+from batchrun_runner.merge.selection import Pick
+from batchrun_runner.storage.errors import NotFound, RangeMissing
+from batchrun_runner.storage.store import ObjectStore
+
+_RANGE_BYTES = 4 * 1024 * 1024
+_AHEAD_BYTES = 32 * 1024 * 1024
+"""Ranges that are being read or wait to be written. A single longer row passes alone."""
+_THREADS = 16
+_MOST_BUFFERS = 512
+
+
+@dataclass(slots=True)
+class Range:
+    """Picked rows that lie side by side in one batch file."""
+
+    batch: int
+    offset: int
+    length: int = 0
+    picks: list[Pick] = field(default_factory=list)
+
+    def takes(self, pick: Pick) -> bool:
+        """Whether the row continues this range."""
+        return (
+            pick.row.batch == self.batch
+            and pick.row.offset == self.offset + self.length
+            and self.length + pick.row.length <= _RANGE_BYTES
+        )
+
+
+def ranges(picks: Iterable[Pick]) -> Iterator[Range]:
+    """The picks in their order, joined where they lie side by side."""
+    current: Range | None = None
+    for pick in picks:
+        if current is None or not current.takes(pick):
+            if current is not None:
+                yield current
+            current = Range(pick.row.batch, pick.row.offset)
+        current.picks.append(pick)
+        current.length += pick.row.length
+    if current is not None:
+        yield current
+
+
+def read_ahead(store: ObjectStore, wanted: Iterable[Range]) -> Iterator[tuple[Range, bytes]]:
+    """The bytes of each range, in order; several are read at a time, within a bound of memory."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        under_way: deque[tuple[Range, Future[bytes]]] = deque()
+        bytes_ahead = 0
+        try:
+            for item in wanted:
+                while under_way and (bytes_ahead + item.length > _AHEAD_BYTES or len(under_way) >= 2 * _THREADS):
+                    done, future = under_way.popleft()
+                    yield done, _read(done, future)
+                    bytes_ahead -= done.length
+                under_way.append((item, pool.submit(store.get_range, batch_file(item.batch), item.offset, item.length)))
+                bytes_ahead += item.length
+            while under_way:
+                done, future = under_way.popleft()
+                yield done, _read(done, future)
+        finally:
+            for _, future in under_way:
+                future.cancel()
+
+
+def _read(item: Range, future: Future[bytes]) -> bytes:
+    try:
+        return future.result()
+    except (RangeMissing, NotFound) as error:
+        raise LedgerDisagrees(item.batch, str(error)) from error
+
+
+class RowFile:
+    """An output file that takes rows. Small pieces of one range are written together."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._descriptor = file.fileno()
+        self._buffers: list[bytes | memoryview] = []
+        self.rows = 0
+        self.size_bytes = 0
+
+    def add(self, *pieces: bytes | memoryview, rows: int = 1) -> None:
+        """Put in whole rows. The pieces must stay alive until `flush`."""
+        self.rows += rows
+        self._buffers.extend(pieces)
+
+    def flush(self) -> None:
+        """Write what was put in."""
+        for start in range(0, len(self._buffers), _MOST_BUFFERS):
+            some = self._buffers[start : start + _MOST_BUFFERS]
+            wanted = sum(map(len, some))
+            written = os.writev(self._descriptor, some)
+            while written < wanted:  # a disk that is nearly full, a signal
+                rest = memoryview(b"".join(some))[written:]
+                written += os.write(self._descriptor, rest)
+            self.size_bytes += wanted
+        self._buffers.clear()
+
+
+def copy_rows(store: ObjectStore, picks: Iterable[Pick], kept: RowFile, discarded: RowFile) -> None:
+    """Write every picked row into the one or the other file. Raises LedgerDisagrees, MergeFailed and StorageError."""
+    for item, body in read_ahead(store, ranges(picks)):
+        _copy_range(item, body, kept, discarded)
+        kept.flush()
+        discarded.flush()
+
+
+def _copy_range(item: Range, body: bytes, kept: RowFile, discarded: RowFile) -> None:
+    view = memoryview(body)
+    run_start = run_end = run_rows = 0
+    for pick in item.picks:
+        start = pick.row.offset - item.offset
+        end = start + pick.row.length
+        head = b'{"prompt_index":%d,' % pick.row.prompt_index
+        is_todays = pick.row.schema == ROW_SCHEMA
+        if is_todays and not (body.startswith(head, start) and body[end - 1] == 10):
+            raise LedgerDisagrees(item.batch, f"no row of prompt {pick.row.prompt_index} at byte {pick.row.offset}")
+        if pick.is_kept and is_todays and pick.index == pick.row.prompt_index and not pick.is_changed:
+            # Untouched rows side by side are one write.
+            if run_end != start:
+                _end_run(kept, view, run_start, run_end, run_rows)
+                run_start, run_rows = start, 0
+            run_end = end
+            run_rows += 1
+            continue
+        _end_run(kept, view, run_start, run_end, run_rows)
+        run_start = run_end = run_rows = 0
+        target = kept if pick.is_kept else discarded
+        if is_todays and not pick.is_changed:
+            target.add(b'{"prompt_index":%d,' % pick.index, view[start + len(head) : end])
+        else:
+            target.add(_rewritten(item.batch, bytes(view[start:end]), pick))
+    _end_run(kept, view, run_start, run_end, run_rows)
+
+
+def _end_run(file: RowFile, view: memoryview, start: int, end: int, rows: int) -> None:
+    if rows:
+        file.add(view[start:end], rows=rows)
+
+
+def _rewritten(batch: int, body: bytes, pick: Pick) -> bytes:
+    try:
+        return rewritten(body, pick.row, index=pick.index, key=pick.key, outcome=pick.outcome, reason=pick.reason)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise LedgerDisagrees(batch, f"no row at byte {pick.row.offset}: {error}") from error

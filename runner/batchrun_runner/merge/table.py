@@ -1,0 +1,70 @@
+"""The statistics for a terminal."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from batchrun_runner.merge.run_statistics import Statistics
+
+
+def render_table(statistics: Statistics) -> RenderableType:
+    """Outcomes with their reasons, tools, reasoning, tokens and times, for rich to print."""
+    document = statistics.document
+    parts: list[RenderableType] = [_outcomes(document)]
+    if document["tool_statistics"]:
+        parts.append(_tools(document["tool_statistics"]))
+    parts.append(_facts(document))
+    return Group(*parts)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left")
+    return table
+
+
+def _outcomes(document: Mapping[str, Any]) -> Table:
+    table = _table(f"{document['run_name']}: {document['total_prompts']:,} prompts", "outcome", "prompts", "share")
+    for name, count in document["outcomes"].items():
+        if count or name == "completed":
+            table.add_row(name.replace("_", " "), f"{count:,}", _share(count, document["total_prompts"]))
+    for reason, count in document["reasons"].items():
+        table.add_row(Text(f"  {reason}", style="dim"), f"{count:,}", _share(count, document["total_prompts"]))
+    if document["orphaned"]:
+        table.add_row("orphaned (beside the total)", f"{document['orphaned']:,}", "")
+    return table
+
+
+def _tools(tools: Mapping[str, Mapping[str, Any]]) -> Table:
+    table = _table("tool calls", "tool", "calls", "success", "failure", "success rate")
+    for name, stat in sorted(tools.items(), key=lambda item: -item[1]["count"]):
+        rate = f"{stat['success_rate']:.2f} %"
+        table.add_row(name, f"{stat['count']:,}", f"{stat['success']:,}", f"{stat['failure']:,}", rate)
+    return table
+
+
+def _facts(document: Mapping[str, Any]) -> Table:
+    tokens, seconds, reasoning = (document[name] for name in ("tokens", "seconds", "reasoning_statistics"))
+    table = Table.grid(padding=(0, 2))
+    table.add_row("model", Text(document["model"]))
+    table.add_row(
+        "reasoning",
+        f"{reasoning['turns_with_reasoning']:,} of {reasoning['total_assistant_turns']:,} assistant turns "
+        f"({reasoning['reasoning_rate']:.2f} %)",
+    )
+    table.add_row(
+        "tokens",
+        f"{tokens['total_tokens']:,} ({tokens['prompt_tokens']:,} in, {tokens['completion_tokens']:,} out, "
+        f"{tokens['reasoning_tokens']:,} of them reasoning)",
+    )
+    table.add_row("model calls", f"{document['api_calls']:,}")
+    table.add_row("time", f"{seconds['active']:,.1f} s active, {seconds['prompts']:,.1f} s in prompts")
+    return table
+
+
+def _share(count: int, total: int) -> str:
+    return f"{100 * count / total:.1f} %" if total else ""

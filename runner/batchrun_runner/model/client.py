@@ -1,0 +1,98 @@
+"""Asking the model: one query in, one reply in normal form out, or a ModelError. Importing this imports openai."""
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from batchrun_api.outcomes import Reason
+from batchrun_api.spec.model import Model
+from batchrun_runner.model.clean import dumps
+from batchrun_runner.model.errors import ModelError, model_error
+from batchrun_runner.model.failures import Failure, of_answer
+from batchrun_runner.model.guard import SecretsGuard
+from batchrun_runner.model.reply import Reply, read_reply
+from batchrun_runner.model.request import Message, body_of, standing_fields
+from batchrun_runner.model.retry import RetryPolicy, Surroundings, until_done
+from batchrun_runner.model.wire import ConnectionLost, Wire
+from batchrun_runner.settings import RunSettings
+
+REAL_SURROUNDINGS = Surroundings(
+    monotonic=time.monotonic,
+    wall_clock=time.time,
+    random=random.Random().random,  # noqa: S311 - jitter
+)
+
+
+class ModelClient:
+    """The model of a run. One for a process: it holds the connection pool, which all prompts share.
+
+    `timeout_seconds` of the model is the deadline of each attempt as a whole, so that a server which trickles bytes is
+    cut off like one that says nothing.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        api_key: str | None = None,
+        *,
+        secrets: Sequence[str | None] = (),
+        policy: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
+        around: Surroundings = REAL_SURROUNDINGS,
+    ) -> None:
+        """`secrets`: texts that no error message may quote, besides the key."""
+        self._fields = standing_fields(model)
+        self._timeout_seconds = model.timeout_seconds
+        self._policy = policy
+        self._around = around
+        self._guard = SecretsGuard([api_key, *secrets])
+        self._wire = Wire(model.base_url, api_key)
+
+    @classmethod
+    def from_settings(cls, settings: RunSettings) -> Self:
+        """The client of a run."""
+        prefill = [message.content for message in settings.prefill_messages]
+        return cls(settings.spec.model, settings.api_key, secrets=[settings.ephemeral_system_prompt, *prefill])
+
+    async def query(self, messages: Sequence[Message], tools: list[dict[str, Any]], *, final: bool = False) -> Reply:
+        """The model's next turn. `final`: no tools are offered, so that it has to answer.
+
+        Raises FailPrompt or StopRun once everything repeatable was repeated as the policy says.
+        """
+        offered = [] if final else tools
+        answer = await self._ask(dumps(body_of(self._fields, messages, offered)))
+        return read_reply(answer, offered, taken=_call_ids(messages), salt=str(len(messages)))
+
+    async def _ask(self, body: bytes) -> dict[str, Any]:
+        try:
+            return await until_done(lambda: self._attempt(body), self._policy, self._around)
+        except ModelError as error:
+            raise model_error(error.reason, self._guard.safe(error.message)) from None
+
+    async def _attempt(self, body: bytes) -> dict[str, Any] | Failure:
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                answer = await self._wire.post(body)
+        except TimeoutError:
+            return Failure(Reason.TIMEOUT, f"no complete reply within {self._timeout_seconds} s", repeatable=True)
+        except ConnectionLost as error:
+            return Failure(Reason.PROVIDER_ERROR, str(error), repeatable=True)
+        return of_answer(answer, self._around.wall_clock())
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._wire.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _call_ids(messages: Sequence[Message]) -> set[str]:
+    return {call["id"] for message in messages for call in message.get("tool_calls") or ()}

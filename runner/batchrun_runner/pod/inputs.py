@@ -1,0 +1,47 @@
+"""What is mounted into a runner container, and its environment."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from batchrun_api.conditions import Reason
+from batchrun_api.names import PREFILL_FILE
+from batchrun_api.spec import BatchRun
+from batchrun_runner import settings as run_settings
+from batchrun_runner.local.inputs import BadInput, prefill_messages
+from batchrun_runner.settings import Owner, RunSettings
+from batchrun_runner.storage.s3 import S3Store, endpoint_of
+from batchrun_runner.storage.store import ObjectStore
+
+
+class ConfigurationInvalid(Exception):
+    """The mounted configuration cannot be used: it passed the CRD of another version, or a ConfigMap is wrong."""
+
+    reason = Reason.INVALID_SPEC
+
+
+def read_settings(config: Path, environ: Mapping[str, str], *, prefill: Path = Path(PREFILL_FILE)) -> RunSettings:
+    """The run's settings. Raises ConfigurationInvalid."""
+    try:
+        run = BatchRun.model_validate_json(config.read_bytes())
+        messages = prefill_messages(prefill.read_text(), "prefillMessagesFrom") if prefill.exists() else ()
+    except ValidationError as error:
+        detail = error.errors(include_url=False)[0]
+        path = ".".join(str(step) for step in detail["loc"])
+        raise ConfigurationInvalid(f"{path}: {detail['msg']}") from error
+    except BadInput as error:
+        raise ConfigurationInvalid(str(error)) from error
+    if run.spec.output is None:
+        raise ConfigurationInvalid("spec.output: is needed on a cluster; name the bucket in output.s3")
+    meta = run.metadata
+    owner = Owner(meta.uid or "", meta.namespace or "", meta.name)
+    return run_settings.from_batchrun(run, owner=owner, prefill_messages=messages, environ=environ)
+
+
+def open_store(settings: RunSettings) -> ObjectStore:
+    """The run's own place in its bucket: `<prefix>/<runName>/`."""
+    location = settings.spec.output.s3 if settings.spec.output else None
+    if location is None:
+        raise ConfigurationInvalid("spec.output: is needed on a cluster; name the bucket in output.s3")
+    return S3Store(location.bucket, f"{location.prefix}/{settings.run_name}", endpoint_of(location))

@@ -1,0 +1,132 @@
+"""`batchrun plan`, `batch` and `merge` in pods."""
+
+import asyncio
+import os
+import secrets
+import signal
+import sys
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import uvloop
+from rich.console import Console
+
+from batchrun_api import frames
+from batchrun_api.messages import BatchMessage, StepMessage
+from batchrun_runner.agent.loop import Agent
+from batchrun_runner.batch import Batch
+from batchrun_runner.dataset.sources import source_of
+from batchrun_runner.ledger.identity import configuration
+from batchrun_runner.ledger.recorder import BatchRecorder
+from batchrun_runner.merge.merger import merge
+from batchrun_runner.merge.table import render_table
+from batchrun_runner.plan import make_plan, read_batch_rows
+from batchrun_runner.pod.ending import batch_ending, step
+from batchrun_runner.pod.inputs import open_store, read_settings
+from batchrun_runner.pod.logs import LogReporter, set_up_logs
+from batchrun_runner.pod.signals import SignalsFile
+from batchrun_runner.sandbox.pod import PodBackend
+from batchrun_runner.settings import RunSettings
+from batchrun_runner.stopping import Stop
+from batchrun_runner.storage.store import ObjectStore
+
+_SANDBOX_START_SECONDS = 120
+"""Beyond the image pull: how long a sandbox may take to call before its prompt fails as SandboxUnavailable."""
+
+
+def plan_step(config: Path, plan_id: str) -> int:
+    """Make the plan and print its frames on stdout, last and in one burst."""
+
+    def verb() -> StepMessage:
+        settings = read_settings(config, os.environ)
+        set_up_logs(settings, step="plan", plan=plan_id)
+        spec = settings.spec
+        outcome = make_plan(settings, open_store(settings), source_of(spec.dataset, spec.output), plan_id)
+        LogReporter(0).planned(outcome.plan.counts, len(outcome.plan.batches))
+        lines = frames.encode(outcome.plan)
+        sys.stderr.flush()
+        sys.stdout.write("\n".join([*lines, ""]))
+        sys.stdout.flush()
+        return StepMessage(message=outcome.summary)
+
+    return step(verb)
+
+
+def merge_step(config: Path, plan_id: str) -> int:
+    """Put the results together and print the table."""
+
+    def verb() -> StepMessage:
+        settings = read_settings(config, os.environ)
+        set_up_logs(settings, step="merge", plan=plan_id)
+        with tempfile.TemporaryDirectory() as workdir:
+            merged = merge(settings, open_store(settings), plan_id, Path(workdir))
+        Console().print(render_table(merged.statistics))
+        return StepMessage(result=merged.result.model_dump())
+
+    return step(verb)
+
+
+def batch_step(config: Path, plan_id: str, *, number: int, offset: int, length: int, attempt: int) -> int:
+    """Run one batch; the sandboxes of its pod call in."""
+
+    def verb() -> BatchMessage:
+        settings = read_settings(config, os.environ)
+        set_up_logs(settings, step="batch", plan=plan_id, batch=number, attempt=attempt)
+        store = open_store(settings)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_BatchPod(settings, store, plan_id, number).run(offset, length))
+
+    return batch_ending(verb)
+
+
+class _BatchPod:
+    """One life of a batch pod's runner container."""
+
+    def __init__(self, settings: RunSettings, store: ObjectStore, plan_id: str, number: int) -> None:
+        self._settings = settings
+        self._store = store
+        self._plan_id = plan_id
+        self._number = number
+        self._stop = Stop()
+
+    async def run(self, offset: int, length: int) -> BatchMessage:
+        """Returns the counts; prompts are left where the pod was asked to stop."""
+        from batchrun_runner.model.client import ModelClient  # noqa: PLC0415 - takes long, plan and merge need none
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.now, "SIGTERM")
+        signals = SignalsFile(self._stop)
+        rows = await asyncio.to_thread(read_batch_rows, self._store, self._plan_id, self._number, offset, length)
+        recorder = await asyncio.to_thread(self._recorder)
+        deadline = self._settings.spec.sandbox.image_pull_timeout_seconds + _SANDBOX_START_SECONDS
+        async with AsyncExitStack() as stack:
+            sandboxes = PodBackend(len(rows), deadline_seconds=deadline, signal_of=signals.of_sandbox)
+            stack.push_async_callback(sandboxes.close)
+            watching = asyncio.create_task(signals.watch())
+            stack.callback(watching.cancel)
+            done = await asyncio.to_thread(recorder.done_ends)
+            for index, row in enumerate(rows):
+                if row.key in done:
+                    await sandboxes.retire(index, *done[row.key])
+            client = await stack.enter_async_context(ModelClient.from_settings(self._settings))
+            batch = Batch(
+                number=self._number,
+                settings=self._settings,
+                agent=Agent.from_settings(client, self._settings),
+                sandboxes=sandboxes,
+                recorder=recorder,
+                config_digest=configuration(self._settings).digest,
+                reporter=LogReporter(self._settings.spec.logging.prefix_chars),
+                stop=self._stop,
+            )
+            return await batch.run(rows)
+
+    def _recorder(self) -> BatchRecorder:
+        return BatchRecorder(
+            self._store,
+            batch=self._number,
+            writer=f"pod-{secrets.token_hex(6)}",
+            run_name=self._settings.run_name,
+            config_digest=configuration(self._settings).digest,
+            filters=self._settings.spec.filters,
+        )

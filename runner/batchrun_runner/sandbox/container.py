@@ -1,0 +1,147 @@
+"""`ContainerBackend`: one container of podman or docker per prompt, with the same helper and the same socket."""
+
+import asyncio
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from batchrun_api.names import HELPER_DIR, SANDBOX_SOCKET_DIR, SOCKET_NAME
+from batchrun_api.outcomes import Outcome, Reason
+from batchrun_runner.sandbox.backend import SandboxLease, SandboxRequest, lease
+from batchrun_runner.sandbox.errors import SandboxUnavailable
+from batchrun_runner.sandbox.helper import find_sandboxd
+from batchrun_runner.sandbox.launched import Launched
+
+_ENGINES = ("podman", "docker")
+_IMAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,499}")
+_SHOWN_CHARS = 500
+
+
+def find_engine(path: str | None = None) -> str | None:
+    """The container engine's client on the search path, podman first; None when there is none."""
+    return next((found for name in _ENGINES if (found := shutil.which(name, path=path))), None)
+
+
+class ContainerBackend:
+    """`engine` is podman's or docker's client. `default_image` serves rows without one; `extra_arguments` go to
+    `run` as they are (for machines that need their own, such as `--cgroups=disabled`)."""
+
+    def __init__(
+        self,
+        engine: str,
+        *,
+        default_image: str,
+        helper: Path | None = None,
+        extra_arguments: Sequence[str] = (),
+        deadline_seconds: float = 60.0,
+        pull_seconds: float = 600.0,
+    ) -> None:
+        self._engine = engine
+        self._default_image = default_image
+        self._helper = helper
+        self._extra_arguments = tuple(extra_arguments)
+        self._deadline_seconds = deadline_seconds
+        self._pull_seconds = pull_seconds
+        self._finding = asyncio.Lock()
+        self._pulling: dict[str, asyncio.Lock] = {}
+        self._open: dict[str, Launched] = {}
+
+    async def open(self, request: SandboxRequest) -> SandboxLease:
+        """A new container of the row's image, which is pulled when it is not there."""
+        image = request.image or self._default_image
+        await self._ensure_image(image)
+        helper = await self._find_helper()
+        name = f"batchrun-{secrets.token_hex(6)}"
+        folder = _make_folder()
+        launched = Launched(folder, self._command(name, image, helper, folder, request), None, None)
+        self._open[name] = launched
+
+        async def release(_outcome: Outcome, _reason: Reason | None) -> None:
+            await self._remove(name)
+
+        try:
+            connection = await launched.connect(self._deadline_seconds)
+        except BaseException:
+            await self._remove(name)
+            raise
+        return await lease(connection, request, release)
+
+    async def close(self) -> None:
+        """Remove every container that is still there."""
+        await asyncio.gather(*(self._remove(name) for name in list(self._open)))
+
+    def _command(self, name: str, image: str, helper: Path, folder: Path, request: SandboxRequest) -> list[str]:
+        limits = [f"--memory={request.memory}"] if request.memory else []
+        limits += [f"--cpus={request.cpus}"] if request.cpus else []
+        return [
+            self._engine,
+            "run",
+            "--rm",
+            "--pull=never",
+            f"--name={name}",
+            "--label=batchrun.dev/sandbox",
+            "--security-opt=label=disable",  # else SELinux keeps the socket from the container
+            "--security-opt=no-new-privileges",
+            f"--volume={helper}:{HELPER_DIR}/sandboxd:ro",
+            f"--volume={folder}:{SANDBOX_SOCKET_DIR}:ro",
+            f"--entrypoint={HELPER_DIR}/sandboxd",
+            *limits,
+            *self._extra_arguments,
+            image,
+            "serve",
+            f"--socket={SANDBOX_SOCKET_DIR}/{SOCKET_NAME}",
+            "--once",
+        ]
+
+    async def _ensure_image(self, image: str) -> None:
+        """Raises SandboxUnavailable (ImageUnavailable) with the registry's words. Equal images are pulled once."""
+        if not _IMAGE_NAME.fullmatch(image):
+            raise SandboxUnavailable(Reason.IMAGE_UNAVAILABLE, f"{image!r} is no image name")
+        async with self._pulling.setdefault(image, asyncio.Lock()):
+            if (await self._run("image", "inspect", image))[0] == 0:
+                return
+            code, words = await self._run("pull", "--quiet", image)
+            if code != 0:
+                raise SandboxUnavailable(Reason.IMAGE_UNAVAILABLE, f"{image} cannot be pulled: {words}")
+
+    async def _remove(self, name: str) -> None:
+        launched = self._open.pop(name, None)
+        if launched is None:
+            return
+        await launched.stop()
+        await self._run("rm", "--force", name)
+        await asyncio.to_thread(shutil.rmtree, launched.folder, ignore_errors=True)
+
+    async def _run(self, *arguments: str) -> tuple[int, str]:
+        """Exit code and last words of one call of the engine; a call that hangs counts as failed."""
+        process = await asyncio.create_subprocess_exec(
+            self._engine,
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(self._pull_seconds):
+                _, words = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            return -1, f"no end in {self._pull_seconds:g} s"
+        return process.returncode or 0, words.decode(errors="replace").strip()[-_SHOWN_CHARS:]
+
+    async def _find_helper(self) -> Path:
+        async with self._finding:
+            if self._helper is None:
+                self._helper = await asyncio.to_thread(find_sandboxd, os.environ)
+            return self._helper
+
+
+def _make_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="batchrun-"))
+    folder.chmod(0o755)  # any uid of the image must reach the socket
+    return folder

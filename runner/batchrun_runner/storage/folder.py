@@ -1,0 +1,277 @@
+"""A local folder as a store. Objects are files; they appear by a rename, whole or not at all."""
+
+import fcntl
+import itertools
+import os
+import shutil
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from batchrun_runner.storage.errors import (
+    NotFound,
+    PreconditionFailed,
+    RangeMissing,
+    StorageDenied,
+    StorageError,
+    StorageUnavailable,
+)
+from batchrun_runner.storage.store import Listed, Stored, probe_conditional_writes
+
+_HIDDEN = ".batchrun"
+"""Temporary files and the lock lie here, on the same file system as the objects and in no listing."""
+
+
+class FolderStore:
+    """Objects below `root`, which is made when the first one is written.
+
+    Conditional writes are checked and done under a lock file, which holds between processes of one machine.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._hidden = root / _HIDDEN
+        self._counter = itertools.count()
+        self._owner = f"{socket.gethostname()}-{os.getpid()}"
+        self._conditional: bool | None = None
+
+    @property
+    def place(self) -> str:
+        """The folder's path."""
+        return str(self._root)
+
+    @property
+    def scratch(self) -> Path:
+        """A place for temporary files on the same file system, so that `upload(consume=True)` is a rename."""
+        path = self._hidden / "scratch"
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def get(self, key: str) -> Stored:
+        """See ObjectStore."""
+        with _door(key), self._path(key).open("rb", buffering=0) as file:
+            return Stored(
+                _read_exactly(file.fileno(), 0, os.fstat(file.fileno()).st_size), _etag(os.fstat(file.fileno()))
+            )
+
+    def get_range(self, key: str, offset: int, length_bytes: int) -> bytes:
+        """See ObjectStore."""
+        with _door(key), self._path(key).open("rb", buffering=0) as file:
+            body = _read_exactly(file.fileno(), offset, length_bytes)
+        if len(body) != length_bytes:
+            raise RangeMissing(f"{self._path(key)} ends before byte {offset + length_bytes}")
+        return body
+
+    def head(self, key: str) -> Listed | None:
+        """See ObjectStore."""
+        with _door(key):
+            try:
+                status = self._path(key).stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        return Listed(key, status.st_size, _etag(status))
+
+    def put(self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False) -> str:
+        """See ObjectStore."""
+        with _door(key), self._temporary() as temporary:
+            with temporary.open("wb", buffering=0) as file:
+                _write_all(file.fileno(), body)
+                if body:
+                    os.fsync(file.fileno())
+            return self._publish(temporary, key, if_match, if_none_match)
+
+    def listing(self, prefix: str = "") -> Iterator[Listed]:
+        """See ObjectStore."""
+        folder = prefix.rpartition("/")[0]
+        with _door(prefix):
+            found = list(_walk(self._root / folder, f"{folder}/" if folder else "", prefix))
+        found.sort(key=lambda item: item.key)
+        return iter(found)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """See ObjectStore. Folders that become empty go, too."""
+        folders = set()
+        for key in keys:
+            path = self._path(key)
+            with _door(key):
+                path.unlink(missing_ok=True)
+            folders.add(path.parent)
+        for folder in folders:
+            self._remove_if_empty(folder)
+
+    def download(self, key: str, path: Path) -> None:
+        """See ObjectStore."""
+        temporary = path.with_name(f".{path.name}.{self._owner}.part")
+        with _door(key):
+            try:
+                shutil.copyfile(self._path(key), temporary)
+                temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def upload(
+        self,
+        path: Path,
+        key: str,
+        *,
+        if_match: str | None = None,
+        if_none_match: bool = False,
+        consume: bool = False,
+        durable: bool = True,
+    ) -> str:
+        """See ObjectStore."""
+        with _door(key), self._temporary() as temporary:
+            if not (consume and _moved(path, temporary)):
+                shutil.copyfile(path, temporary)
+            if durable:
+                _sync(temporary)
+            return self._publish(temporary, key, if_match, if_none_match)
+
+    def honours_conditions(self) -> bool:
+        """See ObjectStore. False on file systems without locks."""
+        if self._conditional is None:
+            self._conditional = probe_conditional_writes(self)
+        return self._conditional
+
+    def sweep(self) -> None:
+        """Remove temporary files of processes of this machine that are gone."""
+        host, _, _ = self._owner.rpartition("-")
+        with suppress(OSError):
+            for file in (self._hidden / "tmp").iterdir():
+                owner = file.name.rpartition(".")[0]
+                name, _, pid = owner.rpartition("-")
+                if name == host and pid.isdigit() and not Path(f"/proc/{pid}").exists():
+                    file.unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        parts = key.split("/")
+        if "\0" in key or any(not part or part.startswith(".") for part in parts):
+            raise StorageError(f"{key!r} cannot be the key of an object")
+        return self._root.joinpath(*parts)
+
+    @contextmanager
+    def _temporary(self) -> Iterator[Path]:
+        path = self._hidden / "tmp" / f"{self._owner}.{next(self._counter)}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _publish(self, temporary: Path, key: str, if_match: str | None, if_none_match: bool) -> str:
+        """Rename into place; under the lock, so that no write slips in between a condition and its rename."""
+        path = self._path(key)
+        etag = _etag(temporary.stat())
+        is_conditional = if_none_match or if_match is not None
+        with self._lock(exclusive=is_conditional):
+            if is_conditional:
+                current = self.head(key)
+                if (if_none_match and current is not None) or (
+                    if_match is not None and (current is None or current.etag != if_match)
+                ):
+                    raise PreconditionFailed(f"{path} was written by somebody else")
+            _rename_into(temporary, path)
+        return etag
+
+    @contextmanager
+    def _lock(self, *, exclusive: bool) -> Iterator[None]:
+        lock = os.open(self._hidden / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+            except OSError:
+                # A file system without locks: unconditional writes go on, conditional ones must not pretend.
+                if exclusive:
+                    raise
+            yield
+        finally:
+            os.close(lock)
+
+    def _remove_if_empty(self, folder: Path) -> None:
+        with suppress(OSError):
+            while folder != self._root:
+                folder.rmdir()
+                folder = folder.parent
+
+
+@contextmanager
+def _door(key: str) -> Iterator[None]:
+    """OSErrors leave as our own."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise NotFound(f"{error.filename or key} is not there") from error
+    except PermissionError as error:
+        raise StorageDenied(f"{error.filename or key}: permission denied; mend the folder's owner or mode") from error
+    except OSError as error:
+        raise StorageUnavailable(f"{error.filename or key}: {error.strerror or error}") from error
+
+
+def _etag(status: os.stat_result) -> str:
+    # Every write makes a new file, so inode, time and size together name a version.
+    return f"{status.st_mtime_ns:x}-{status.st_ino:x}-{status.st_size:x}"
+
+
+def _read_exactly(descriptor: int, offset: int, length_bytes: int) -> bytes:
+    """Up to `length_bytes` bytes: fewer only at the end of the file."""
+    body = os.pread(descriptor, length_bytes, offset)
+    while len(body) < length_bytes and (more := os.pread(descriptor, length_bytes - len(body), offset + len(body))):
+        body += more
+    return body
+
+
+def _write_all(descriptor: int, body: bytes) -> None:
+    view = memoryview(body)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _moved(path: Path, target: Path) -> bool:
+    try:
+        path.rename(target)
+    except OSError:  # another file system
+        return False
+    return True
+
+
+def _rename_into(temporary: Path, path: Path) -> None:
+    for _ in range(100):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.rename(path)
+        except FileNotFoundError:
+            # Somebody removed the empty folder in between.
+            if not temporary.exists():
+                raise
+        else:
+            return
+    raise StorageUnavailable(f"{path.parent} vanishes each time it is made")
+
+
+def _walk(folder: Path, key_prefix: str, prefix: str) -> Iterator[Listed]:
+    try:
+        entries = list(os.scandir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        key = key_prefix + entry.name
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            if (key + "/").startswith(prefix) or prefix.startswith(key + "/"):
+                yield from _walk(folder / entry.name, key + "/", prefix)
+        elif key.startswith(prefix):
+            try:
+                status = entry.stat()
+            except FileNotFoundError:
+                continue
+            yield Listed(key, status.st_size, _etag(status))

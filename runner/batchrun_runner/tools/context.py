@@ -1,0 +1,91 @@
+"""What a tool call works with and what it gives back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from batchrun_runner.sandbox.errors import SandboxError
+from batchrun_runner.sandbox.interface import Sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLimits:
+    """Bounds of single calls. Seconds are wall time; bytes are those of UTF-8."""
+
+    command_seconds: int = 180
+    """A command's timeout where the model names none."""
+    max_command_seconds: int = 600
+    output_bytes: int = 50_000
+    """Kept of a command's output, head and tail together."""
+    read_bytes: int = 60_000
+    """Shown of a file in one call."""
+    line_bytes: int = 2_000
+    """Shown of one line."""
+    search_seconds: float = 20.0
+
+
+class ToolErrorKind(StrEnum):
+    """Why a call failed, beside the kinds of the sandbox (`ErrorKind`)."""
+
+    UNKNOWN_TOOL = "unknown_tool"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    TIMEOUT = "timeout"
+    NO_MATCH = "no_match"
+    AMBIGUOUS_MATCH = "ambiguous_match"
+    BINARY_FILE = "binary_file"
+
+
+class ToolFailure(Exception):
+    """The call failed and the model is told so."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+    @classmethod
+    def of(cls, error: SandboxError) -> "ToolFailure":
+        """What the sandbox refused."""
+        return cls(error.kind, error.message)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """`content` is JSON text for the model. `failed` calls carry an `error` that is not null, and their kind."""
+
+    content: str
+    failed: bool = False
+    error_kind: str | None = None
+
+
+@dataclass(slots=True)
+class ToolContext:
+    """One prompt's state between calls."""
+
+    sandbox: Sandbox
+    cwd: str
+    """Where the next command runs; a `cd` in the terminal moves it."""
+    tools: tuple[str, ...]
+    """Names that were offered to the model."""
+    limits: ToolLimits = field(default_factory=ToolLimits)
+    env: Mapping[str, str] = field(default_factory=dict)
+    """The row's own variables, for every command."""
+    read_up_to: dict[str, int] = field(default_factory=dict)
+    """Bytes of each background process's output that the model has seen."""
+    start_cwd: str = ""
+
+    def __post_init__(self) -> None:
+        self.start_cwd = self.start_cwd or self.cwd
+
+
+def result(fields: Mapping[str, Any], *, failed: bool = False, error_kind: str | None = None) -> ToolResult:
+    """A result from its fields; those that are None are left out, but for `error` and `exit_code`."""
+    kept = {name: value for name, value in fields.items() if value is not None or name in {"error", "exit_code"}}
+    return ToolResult(json.dumps(kept, ensure_ascii=False, allow_nan=False), failed, error_kind)
+
+
+def failure(kind: str, message: str) -> ToolResult:
+    """A result that is nothing but an error."""
+    return result({"error": message}, failed=True, error_kind=kind)

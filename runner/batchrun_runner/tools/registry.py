@@ -1,0 +1,81 @@
+"""The closed set of tools: their schemas for the model, and `execute`."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from batchrun_api.toolsets import TOOLSETS
+from batchrun_runner.sandbox.errors import SandboxError
+from batchrun_runner.tools import files, patch, process, search, terminal
+from batchrun_runner.tools.arguments import Arguments, check
+from batchrun_runner.tools.context import ToolContext, ToolErrorKind, ToolFailure, ToolResult, failure
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool: what the model reads about it, and what it does with checked arguments."""
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+    run: Callable[[Any, ToolContext], Awaitable[ToolResult]]
+
+    def schema(self) -> dict[str, Any]:
+        """Its definition as the chat API takes it."""
+        parameters = _plain(self.arguments.model_json_schema())
+        function = {"name": self.name, "description": self.description, "parameters": parameters}
+        return {"type": "function", "function": function}
+
+
+TOOLS: dict[str, Tool] = {
+    tool.name: tool
+    for tool in (
+        Tool("terminal", terminal.DESCRIPTION, terminal.TerminalArguments, terminal.run),
+        Tool("process", process.DESCRIPTION, process.ProcessArguments, process.run),
+        Tool("read_file", files.READ_DESCRIPTION, files.ReadArguments, files.read),
+        Tool("write_file", files.WRITE_DESCRIPTION, files.WriteArguments, files.write),
+        Tool("patch", patch.DESCRIPTION, patch.PatchArguments, patch.run),
+        Tool("search_files", search.DESCRIPTION, search.SearchArguments, search.run),
+    )
+}
+"""Every tool that works, by name."""
+
+IMPLEMENTED_TOOLSETS = frozenset(name for name, tools in TOOLSETS.items() if all(tool in TOOLS for tool in tools))
+"""Toolsets whose tools all work."""
+
+
+def tools_of(toolsets: Collection[str]) -> tuple[str, ...]:
+    """Names of the working tools of some toolsets, each once, in the registry's order."""
+    wanted = {tool for name in toolsets for tool in TOOLSETS[name]}
+    return tuple(name for name in TOOLS if name in wanted)
+
+
+def schemas(names: Collection[str]) -> list[dict[str, Any]]:
+    """Definitions of some tools for a request, in the registry's order."""
+    return [tool.schema() for name, tool in TOOLS.items() if name in names]
+
+
+async def execute(name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Run one call. Whatever the model did wrong or the sandbox refused becomes a failed result.
+
+    Raises SandboxLost: the prompt is over then, and the call is not repeated.
+    """
+    tool = TOOLS.get(name)
+    if tool is None or name not in context.tools:
+        known = ", ".join(context.tools) or "none"
+        return failure(ToolErrorKind.UNKNOWN_TOOL, f"there is no tool {name!r}; the tools are: {known}")
+    try:
+        return await tool.run(check(tool.arguments, arguments), context)
+    except ToolFailure as error:
+        return failure(error.kind, error.message)
+    except SandboxError as error:
+        return failure(error.kind, error.message)
+
+
+def _plain(schema: Any) -> Any:
+    """A schema without the titles that pydantic adds: models pay for every word."""
+    if isinstance(schema, dict):
+        return {key: _plain(value) for key, value in schema.items() if not (key == "title" and isinstance(value, str))}
+    if isinstance(schema, list):
+        return [_plain(value) for value in schema]
+    return schema

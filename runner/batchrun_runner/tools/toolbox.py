@@ -1,0 +1,26 @@
+"""The tools of one prompt, as the agent loop sees them."""
+
+from typing import Any
+
+from batchrun_api.outcomes import Reason
+from batchrun_runner.agent.errors import PromptFailed
+from batchrun_runner.sandbox.backend import SandboxLease
+from batchrun_runner.sandbox.errors import SandboxLost
+from batchrun_runner.tools import registry
+from batchrun_runner.tools.context import ToolContext, ToolLimits, ToolResult
+
+
+class SandboxToolbox:
+    """The tools of the drawn toolsets, working in the prompt's sandbox."""
+
+    def __init__(self, lease: SandboxLease, toolsets: tuple[str, ...], limits: ToolLimits) -> None:
+        names = registry.tools_of(toolsets)
+        self._context = ToolContext(lease.sandbox, lease.cwd, names, limits)
+        self.schemas: list[dict[str, Any]] = registry.schemas(names)
+
+    async def execute(self, name: str, arguments: dict[str, Any]) -> ToolResult:
+        """Run one call. Raises PromptFailed when the sandbox is gone: nothing is repeated in a blank one."""
+        try:
+            return await registry.execute(name, arguments, self._context)
+        except SandboxLost as error:
+            raise PromptFailed(Reason.SANDBOX_LOST, str(error)) from error

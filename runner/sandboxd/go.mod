@@ -1,0 +1,3 @@
+module batchrun.dev/sandboxd
+
+go 1.24

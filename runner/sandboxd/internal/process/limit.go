@@ -1,0 +1,43 @@
+package process
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+)
+
+const (
+	limitInterval = 100 * time.Millisecond
+	limitRounds   = 50
+)
+
+// LimitProcesses counts forever and kills the youngest processes above max. pids.max is the pod's and
+// RLIMIT_NPROC does not bind root, so counting is what is left.
+func (r *Runner) LimitProcesses(maxProcesses int) {
+	for range time.Tick(limitInterval) {
+		// A bomb forks while we count: repeat at once while it is over the limit.
+		for round := 0; round < limitRounds && r.reaper.HasChildren(); round++ {
+			if !r.killYoungest(maxProcesses) {
+				break
+			}
+		}
+	}
+}
+
+func (r *Runner) killYoungest(maxProcesses int) bool {
+	below := Descendants(os.Getpid())
+	if len(below) <= maxProcesses {
+		return false
+	}
+	pids := keys(below)
+	slices.SortFunc(pids, func(a, b int) int {
+		return cmp.Or(cmp.Compare(below[a].Start, below[b].Start), cmp.Compare(a, b))
+	})
+	above := pids[maxProcesses:]
+	signalAll(above, syscall.SIGSTOP)
+	signalAll(above, syscall.SIGKILL)
+	r.limitKills.Add(int64(len(above)))
+	return true
+}

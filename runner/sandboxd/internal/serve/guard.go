@@ -1,0 +1,53 @@
+package serve
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+const (
+	prSetDumpable       = 4
+	prSetChildSubreaper = 36
+)
+
+// guard makes this process hard to hit from below: no ptrace, no reading of its memory and
+// descriptors, orphans adopted here, signals without effect.
+func guard() error {
+	if err := prctl(prSetDumpable, 0); err != nil {
+		return err
+	}
+	if err := prctl(prSetChildSubreaper, 1); err != nil {
+		return err
+	}
+	ignoreSignals()
+	return nil
+}
+
+func prctl(option, value uintptr) error {
+	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, option, value, 0, 0, 0, 0); errno != 0 {
+		return fmt.Errorf("prctl %d: %w", option, errno)
+	}
+	return nil
+}
+
+// ignoreSignals receives and drops. signal.Ignore would be inherited by every command, which then
+// could not be ended by SIGTERM either.
+func ignoreSignals() {
+	dropped := make(chan os.Signal, 1)
+	const firstReserved, lastReserved, last = 32, 34, 64 // libc's own
+	for number := syscall.Signal(1); number <= last; number++ {
+		reserved := number >= firstReserved && number <= lastReserved
+		switch {
+		case reserved, number == syscall.SIGKILL, number == syscall.SIGSTOP:
+		case number == syscall.SIGCHLD, number == syscall.SIGURG: // the reaper's; the Go scheduler's
+		default:
+			signal.Notify(dropped, number)
+		}
+	}
+	go func() {
+		for range dropped {
+		}
+	}()
+}
