@@ -51,7 +51,7 @@ class Batch:
 
         Raises StopRun (model.errors), StorageError and HelperMissing; what is stored by then stays.
         """
-        done = self.recorder.done_keys()
+        done = self.recorder.ends()
         todo = [(index, row) for index, row in enumerate(rows) if row.key not in done]
         self.reporter.batch_started(self.number, len(todo))
         await self._work(todo)

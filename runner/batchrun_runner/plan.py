@@ -13,7 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from batchrun_api.plan import Plan, PlannedBatch
+from batchrun_api.plan import Plan
 from batchrun_api.spec import BatchRunSpec
 from batchrun_runner.dataset.rows import InvalidRow
 from batchrun_runner.dataset.sources import Source
@@ -100,18 +100,18 @@ def make_plan(
     return PlanOutcome(plan, config.digest, tuple(cutter.rejected))
 
 
-def read_batch_rows(store: ObjectStore, plan_id: str, batch: PlannedBatch) -> list[PromptRow]:
-    """The rows of one batch. Raises StorageError; one where the plan's rows were replaced by another plan's."""
+def read_batch_rows(store: ObjectStore, plan_id: str, *, number: int, offset: int, length: int) -> list[PromptRow]:
+    """The rows of one batch, by its byte range. Raises StorageError where another plan has replaced them."""
     key = layout.plan_rows(plan_id)
-    lines = store.get_range(key, batch.offset, batch.length).split(b"\n")[:-1]
+    lines = store.get_range(key, offset, length).split(b"\n")[:-1]
     try:
         documents = [orjson.loads(line) for line in lines]
         numbers = {document.pop("batch") for document in documents}
         rows = [PromptRow(**document) for document in documents]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StorageError(f"{store.place}/{key}: the rows of batch {batch.number} are damaged; plan again") from error
-    if numbers != {batch.number} or len(rows) != len(batch.images):
-        raise StorageError(f"{store.place}/{key}: another plan has replaced the rows of batch {batch.number}")
+        raise StorageError(f"{store.place}/{key}: the rows of batch {number} are damaged; plan again") from error
+    if numbers != {number}:
+        raise StorageError(f"{store.place}/{key}: another plan has replaced the rows of batch {number}")
     return rows
 
 

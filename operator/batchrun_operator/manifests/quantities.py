@@ -1,6 +1,7 @@
 """Arithmetic with Kubernetes quantities."""
 
-from decimal import Decimal
+import math
+from decimal import Decimal, InvalidOperation
 
 _FACTORS = {
     "m": Decimal("0.001"),
@@ -27,15 +28,18 @@ def parse_quantity(text: str | int) -> Decimal:
     suffix = str(text)[len(number) :]
     if suffix not in _FACTORS or not number:
         raise ValueError(f"not a quantity: {text!r}")
-    return Decimal(number) * _FACTORS[suffix]
+    try:
+        return Decimal(number) * _FACTORS[suffix]
+    except InvalidOperation as error:
+        raise ValueError(f"not a quantity: {text!r}") from error
 
 
 def format_cpu(cores: Decimal) -> str:
     """In millicores, rounded up."""
-    return f"{-int(-cores * 1000 // 1)}m"
+    return f"{math.ceil(cores * 1000)}m"
 
 
 def format_bytes(amount: Decimal) -> str:
     """In MiB where it is a whole number of them, else in bytes, rounded up."""
-    whole = -int(-amount // 1)
+    whole = math.ceil(amount)
     return f"{whole // _MEBI}Mi" if whole % _MEBI == 0 else str(whole)

@@ -3,14 +3,16 @@
 from dataclasses import dataclass
 
 from batchrun_api.conditions import Reason
+from batchrun_api.messages import StepMessage
 from batchrun_operator.reconcile.attempts import Active, runner_of
 from batchrun_operator.reconcile.conditions import shortened_text
-from batchrun_operator.reconcile.observed import Container, Pod, Waiting
+from batchrun_operator.reconcile.observed import Container, Pod, Terminated, Waiting
 from batchrun_operator.reconcile.timers import NEVER_REASONS, PULL_REASONS, podless_key, stuck_key
 from batchrun_operator.reconcile.worksheet import Worksheet
 
 CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _WORDS_LIMIT_CHARS = 1000
+_TELLING_RESTARTS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,9 @@ def _pod_trouble(sheet: Worksheet, pod: Pod) -> Trouble | None:
         trouble = _container_trouble(container)
         if trouble is not None:
             return trouble
+    crash = _crash(pod)
+    if crash is not None:
+        return crash
     if pod.unschedulable and not sheet.patient(stuck_key(pod), sheet.limits.trouble_seconds):
         return Trouble(Reason.UNSCHEDULABLE, _next_step(Reason.UNSCHEDULABLE, pod.unschedulable))
     return None
@@ -53,6 +58,22 @@ def _container_trouble(container: Container | None) -> Trouble | None:
     if container.state.reason in CONFIG_REASONS:
         return Trouble(Reason.CONTAINER_CONFIG_ERROR, _next_step(Reason.CONTAINER_CONFIG_ERROR, words))
     return None
+
+
+def _crash(pod: Pod) -> Trouble | None:
+    """A runner that ended by a fault and is started again. One crash is no news, two in a row are."""
+    runner = runner_of(pod)
+    last = runner.state if isinstance(runner.state, Terminated) else runner.last
+    if last is None or last.exit_code == 0 or runner.restarts < _TELLING_RESTARTS:
+        return None
+    told: StepMessage | None = StepMessage.parse(last.message)
+    reason = told.reason if told is not None and told.reason in [*Reason] else Reason.INTERNAL.value
+    words = f"the runner ended {runner.restarts} times, the last time with exit code {last.exit_code}"
+    if told is not None and told.message:
+        words += f": {told.message}"
+    return Trouble(
+        Reason(reason), _next_step(Reason.INTERNAL, f"{words}. kubectl logs {pod.name} -c runner --previous")
+    )
 
 
 _NEXT_STEPS = {

@@ -1,9 +1,12 @@
 """What makes a spec unusable although it got past the schema."""
 
+from collections.abc import Iterator
+
 from pydantic import ValidationError
 
 from batchrun_api.spec.run import BatchRunSpec
 from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS
+from batchrun_operator.manifests.quantities import parse_quantity
 
 _SHOWN_PROBLEMS = 5
 
@@ -22,7 +25,17 @@ def problems(spec: BatchRunSpec) -> list[str]:
         unknown = sorted(set(spec.distribution) - set(TOOLSETS))
         if unknown:
             found.append(f"distribution names unknown toolsets {', '.join(unknown)}: {', '.join(TOOLSETS)}")
-    return found
+    return [*found, *_unreadable_quantities(spec)]
+
+
+def _unreadable_quantities(spec: BatchRunSpec) -> Iterator[str]:
+    resources = spec.sandbox.resources
+    for part, amounts in (("requests", resources.requests), ("limits", resources.limits)):
+        for kind, amount in amounts.to_wire().items():
+            try:
+                parse_quantity(amount)
+            except ValueError as error:
+                yield f"sandbox.resources.{part}.{kind}: {error}"
 
 
 def explain(error: ValidationError) -> str:

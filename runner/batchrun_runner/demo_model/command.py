@@ -12,7 +12,8 @@ from batchrun_runner.demo_model.server import serve
 def serve_forever(host: str, port: int, delay_ms: int, script: Path | None) -> int:
     """Serve and say where. Exit code: 0 after SIGINT or SIGTERM, 2 when the script or the address cannot be used."""
     try:
-        asyncio.run(_until_signalled(host, port, delay_ms, load_script(script) if script is not None else ()))
+        entries = load_script(script) if script is not None else ()
+        asyncio.run(_until_signalled(host, port, delay_ms, entries))
     except (ScriptError, OSError) as error:
         sys.stderr.write(f"demo-model: {error}\n")
         return 2

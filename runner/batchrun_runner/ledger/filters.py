@@ -52,7 +52,7 @@ def judge(stored: Judged, filters: Filters) -> tuple[Outcome, str]:
     if filters.unknown_tools == "Drop" and stored.has_unknown_tools:
         return Outcome.DISCARDED, UNKNOWN_TOOLS
     if filters.require_reasoning and not stored.has_reasoning:
-        return Outcome.DISCARDED, Reason.NO_REASONING
+        return Outcome.DISCARDED, Reason.NO_REASONING.value
     return outcome, reason
 
 

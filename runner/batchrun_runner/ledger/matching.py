@@ -51,6 +51,9 @@ class Matcher:
         """The stored row of this prompt, done or failed; None where it never came to an end."""
         row = self._by_key.pop(key, None)
         if row is not None and row.is_done:
+            replaced = self._take_by_text(text, is_done=False)
+            if replaced is not None:
+                self.superseded.append(Superseded(replaced, is_double=False))
             return row
         by_text = self._take_by_text(text, is_done=True) or (None if row else self._take_by_text(text, is_done=False))
         if by_text is None:

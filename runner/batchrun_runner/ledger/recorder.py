@@ -1,24 +1,32 @@
 """What the batch step writes while it works: marks of starts, one object for each end, the batch file at last."""
 
+import logging
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from batchrun_api.outcomes import Outcome
+from batchrun_api.outcomes import DONE_OUTCOMES, Outcome, Reason
 from batchrun_api.spec.run import Filters
 from batchrun_runner.dataset.text import clean_text
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.checkpoint import add_batch
 from batchrun_runner.ledger.compaction import compact
-from batchrun_runner.ledger.entry import MESSAGE_LIMIT_CHARS, LedgerEntry
+from batchrun_runner.ledger.entry import MESSAGE_LIMIT_CHARS, EntryDamaged, LedgerEntry
 from batchrun_runner.ledger.files import read_ledger
 from batchrun_runner.ledger.filters import calls_unknown_tools, filtered, has_reasoning
 from batchrun_runner.ledger.layout import PartName
-from batchrun_runner.ledger.parts import encode_part, list_parts
+from batchrun_runner.ledger.parts import decode_part, encode_part, list_parts
 from batchrun_runner.records import PromptResult, PromptRow
+from batchrun_runner.storage.errors import NotFound
 from batchrun_runner.storage.store import ObjectStore
+
+_log = logging.getLogger(__name__)
+_REASONS = {str(reason): reason for reason in Reason}
+
+End = tuple[Outcome, Reason | None]
+"""How a prompt ended, and why where it did not complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +65,40 @@ class BatchRecorder:
         self._clock = clock
         self._lock = threading.Lock()
         self._starts: Counter[str] = Counter()
-        self._done: set[str] = set()
+        self._ends: dict[str, End] = {}
         self._load()
-        self._found_at_start = len(self._done)
+        self._found_at_start = len(self._ends)
 
     def _load(self) -> None:
         parts = list_parts(self._store, self._batch)
-        self._done.update(name.key for name in parts.finished)
+        self._starts.update(name.key for name in parts.started)
+        for name in parts.finished:
+            try:
+                self._keep(decode_part(self._store.get(name.object_key).body)[0])
+            except NotFound:
+                # Another process has just compacted it: it is in the batch file, which is read after this.
+                continue
+            except EntryDamaged as error:
+                _log.warning("%s/%s is damaged, its prompt runs again: %s", self._store.place, name.object_key, error)
         head = self._store.head(layout.batch_file(self._batch))
         if head is not None:
-            self._done.update(entry.key for entry in read_ledger(self._store, self._batch, head.size_bytes).entries())
-        self._starts.update(name.key for name in parts.started)
+            for entry in read_ledger(self._store, self._batch, head.size_bytes).entries():
+                self._keep(entry)
 
-    def done_keys(self) -> frozenset[str]:
-        """Keys with a stored end in this batch, failed ones included: they run again in a later plan, not in this."""
+    def _keep(self, entry: LedgerEntry) -> None:
+        """Note a stored end; done stands before failed, as in the compaction."""
+        if self._ends.get(entry.key, (Outcome.FAILED, None))[0] not in DONE_OUTCOMES:
+            self._ends[entry.key] = (entry.outcome, _REASONS.get(entry.reason))
+
+    def ends(self) -> dict[str, End]:
+        """Stored ends of this batch by key, failed ones included: they run again in a later plan, not in this one."""
         with self._lock:
-            return frozenset(self._done)
+            return dict(self._ends)
 
     def starts(self, key: str) -> int:
         """How often this prompt was started in this batch without coming to an end; 0 once it has one."""
         with self._lock:
-            return 0 if key in self._done else self._starts[key]
+            return 0 if key in self._ends else self._starts[key]
 
     def mark_started(self, row: PromptRow) -> None:
         """Write down that this prompt begins, before it does: one that takes its pod down is known by its marks."""
@@ -111,7 +132,7 @@ class BatchRecorder:
         entry = self._entry(row, result, unfiltered or result, attempts)
         self._store.put(self._part(row.key).object_key, encode_part(entry, line))
         with self._lock:
-            self._done.add(row.key)
+            self._ends[row.key] = (result.outcome, result.reason)
 
     def finish(self) -> BatchTotals:
         """Write batch file, ledger and checkpoint of what is stored by now. May be called again."""

@@ -48,7 +48,14 @@ class Engine:
         for planned in queue:
             if self.stop.is_asked:
                 return
-            rows = await asyncio.to_thread(read_batch_rows, self.store, outcome.plan.plan_id, planned)
+            rows = await asyncio.to_thread(
+                read_batch_rows,
+                self.store,
+                outcome.plan.plan_id,
+                number=planned.number,
+                offset=planned.offset,
+                length=planned.length,
+            )
             recorder = await asyncio.to_thread(self._recorder, planned.number, outcome.config_digest)
             batch = Batch(
                 planned.number,

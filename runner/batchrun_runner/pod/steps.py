@@ -96,7 +96,9 @@ class _BatchPod:
 
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.now, "SIGTERM")
         signals = SignalsFile(self._stop)
-        rows = await asyncio.to_thread(read_batch_rows, self._store, self._plan_id, self._number, offset, length)
+        rows = await asyncio.to_thread(
+            read_batch_rows, self._store, self._plan_id, number=self._number, offset=offset, length=length
+        )
         recorder = await asyncio.to_thread(self._recorder)
         deadline = self._settings.spec.sandbox.image_pull_timeout_seconds + _SANDBOX_START_SECONDS
         async with AsyncExitStack() as stack:
@@ -104,10 +106,10 @@ class _BatchPod:
             stack.push_async_callback(sandboxes.close)
             watching = asyncio.create_task(signals.watch())
             stack.callback(watching.cancel)
-            done = await asyncio.to_thread(recorder.done_ends)
+            ends = recorder.ends()
             for index, row in enumerate(rows):
-                if row.key in done:
-                    await sandboxes.retire(index, *done[row.key])
+                if row.key in ends:
+                    await sandboxes.retire(index, *ends[row.key])
             client = await stack.enter_async_context(ModelClient.from_settings(self._settings))
             batch = Batch(
                 number=self._number,

@@ -4,9 +4,10 @@ import asyncio
 import os
 import re
 import secrets
+import shlex
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from batchrun_api.names import HELPER_DIR, SANDBOX_SOCKET_DIR, SOCKET_NAME
@@ -16,9 +17,15 @@ from batchrun_runner.sandbox.errors import SandboxUnavailable
 from batchrun_runner.sandbox.helper import find_sandboxd
 from batchrun_runner.sandbox.launched import Launched
 
+ENV_ARGUMENTS = "BATCHRUN_CONTAINER_ARGUMENTS"
 _ENGINES = ("podman", "docker")
 _IMAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,499}")
 _SHOWN_CHARS = 500
+
+
+def extra_arguments(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """What this machine's engine needs besides, from BATCHRUN_CONTAINER_ARGUMENTS, quoted as in a shell."""
+    return tuple(shlex.split(environ.get(ENV_ARGUMENTS, "")))
 
 
 def find_engine(path: str | None = None) -> str | None:
@@ -28,7 +35,7 @@ def find_engine(path: str | None = None) -> str | None:
 
 class ContainerBackend:
     """`engine` is podman's or docker's client. `default_image` serves rows without one; `extra_arguments` go to
-    `run` as they are (for machines that need their own, such as `--cgroups=disabled`)."""
+    `run` as they are (for machines that need their own, such as `--runtime=runc`)."""
 
     def __init__(
         self,

@@ -29,8 +29,10 @@ class FolderStore:
     Conditional writes are checked and done under a lock file, which holds between processes of one machine.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, survives_power_cut: bool = True) -> None:
+        """`survives_power_cut=False`: what is written survives the process, and the machine only most of the time."""
         self._root = root
+        self._syncs = survives_power_cut
         self._hidden = root / _HIDDEN
         self._counter = itertools.count()
         self._owner = f"{socket.gethostname()}-{os.getpid()}"
@@ -77,7 +79,7 @@ class FolderStore:
         with _door(key), self._temporary() as temporary:
             with temporary.open("wb", buffering=0) as file:
                 _write_all(file.fileno(), body)
-                if body:
+                if body and self._syncs:
                     os.fsync(file.fileno())
             return self._publish(temporary, key, if_match, if_none_match)
 
@@ -124,7 +126,7 @@ class FolderStore:
         with _door(key), self._temporary() as temporary:
             if not (consume and _moved(path, temporary)):
                 shutil.copyfile(path, temporary)
-            if durable:
+            if durable and self._syncs:
                 _sync(temporary)
             return self._publish(temporary, key, if_match, if_none_match)
 

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -217,7 +218,8 @@ def _conditions(if_match: str | None, if_none_match: bool) -> dict[str, Any]:
 
 
 def _whole_body(answer: Any, name: str) -> bytes:
-    with answer["Body"] as stream:
+    # Not `with`: that would hand out the raw stream, which knows nothing of lengths and of botocore's errors.
+    with closing(answer["Body"]) as stream:
         body: bytes = stream.read()
     if len(body) != answer["ContentLength"]:
         raise StorageUnavailable(f"{name}: {len(body)} of {answer['ContentLength']} bytes arrived")

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
 import boto3
@@ -21,6 +21,7 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ResponseStreamingError,
 )
+from botocore.exceptions import ConnectionError as ConnectionFault
 
 from batchrun_runner.storage.errors import (
     BucketMissing,
@@ -34,6 +35,7 @@ from batchrun_runner.storage.errors import (
 )
 
 if TYPE_CHECKING:
+    from botocore.awsrequest import AWSRequest
     from mypy_boto3_s3 import S3Client
 
 T = TypeVar("T")
@@ -42,6 +44,7 @@ ATTEMPTS = 8
 _FIRST_WAIT_SECONDS = 0.2
 _LONGEST_WAIT_SECONDS = 10.0
 
+_NETWORK = (ConnectionFault, HTTPClientError, IncompleteReadError, ResponseStreamingError)
 _NOT_FOUND = {"NoSuchKey", "NotFound", "404"}
 _PRECONDITION = {"PreconditionFailed", "412", "ConditionalRequestConflict"}
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken"}
@@ -117,7 +120,11 @@ def make_client(endpoint: Endpoint) -> "S3Client":
 
 def _client(endpoint: Endpoint, *, is_custom: bool) -> "S3Client":
     """The client itself."""
-    path_style = is_custom if endpoint.force_path_style is None else endpoint.force_path_style
+    styles: dict[bool | None, Literal["path", "virtual", "auto"]] = {
+        True: "path",
+        False: "virtual",
+        None: "path" if is_custom else "auto",
+    }
     checksums = endpoint.checksums or ("when_required" if is_custom else None)
     session = boto3.Session()
     client: S3Client = session.client(
@@ -125,7 +132,7 @@ def _client(endpoint: Endpoint, *, is_custom: bool) -> "S3Client":
         endpoint_url=endpoint.url,
         region_name=endpoint.region or session.region_name or ("us-east-1" if is_custom else None),
         config=Config(
-            s3={"addressing_style": "path" if path_style else "auto"},
+            s3={"addressing_style": styles[endpoint.force_path_style]},
             request_checksum_calculation=checksums,
             response_checksum_validation=checksums,
             # S3Caller does the retries: one rule for requests, bodies and parts.
@@ -137,18 +144,19 @@ def _client(endpoint: Endpoint, *, is_custom: bool) -> "S3Client":
         ),
     )
     if is_custom:
-        client.meta.events.register("before-call.s3.DeleteObjects", _sign_body_the_old_way)
+        client.meta.events.register("before-sign.s3.DeleteObjects", _sign_body_the_old_way)
     return client
 
 
-def _sign_body_the_old_way(params: dict[str, Any], **_: object) -> None:
+def _sign_body_the_old_way(request: "AWSRequest", **_: object) -> None:
     """Bulk deletes need a checksum of their body: MD5 is the one that every S3-compatible store takes."""
-    body = params["body"]
-    headers = params["headers"]
-    for name in [name for name in headers if name.lower().startswith(("x-amz-checksum-", "x-amz-sdk-checksum-"))]:
-        del headers[name]
+    for name in [
+        name for name in request.headers if name.lower().startswith(("x-amz-checksum-", "x-amz-sdk-checksum-"))
+    ]:
+        del request.headers[name]
+    body = cast("bytes | str", request.body)
     digest = hashlib.md5(body if isinstance(body, bytes) else body.encode(), usedforsecurity=False).digest()
-    headers["Content-MD5"] = base64.b64encode(digest).decode()
+    request.headers["Content-MD5"] = base64.b64encode(digest).decode()
 
 
 def _is_amazon(url: str) -> bool:
@@ -163,7 +171,7 @@ def translated(error: Exception, what: str) -> StorageError:
         return _from_answer(error, what)
     if isinstance(error, NoCredentialsError | PartialCredentialsError | CredentialRetrievalError):
         return CredentialsInvalid(f"{what}: {error}; give credentialsSecretRef or a service account with a role")
-    if isinstance(error, HTTPClientError | IncompleteReadError | ResponseStreamingError):
+    if isinstance(error, _NETWORK):
         return StorageUnavailable(f"{what}: {error}")
     return StorageError(f"{what}: {error}")
 

@@ -28,3 +28,13 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
     except FileNotFoundError:
         return False
+
+
+def names(folder: Path) -> list[str]:
+    """What a folder holds, sorted."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+def status_kib(pid: int, field: str) -> int:
+    """A figure of /proc/PID/status in KiB: VmRSS, VmHWM, ..."""
+    return int(Path(f"/proc/{pid}/status").read_text().split(f"{field}:")[1].split()[0])

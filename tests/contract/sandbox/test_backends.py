@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.contract.sandbox.support import alive, until
 
 from batchrun_api.messages import SandboxSignal
 from batchrun_api.outcomes import Outcome, Reason
@@ -12,7 +13,6 @@ from batchrun_runner.sandbox.backend import SandboxRequest
 from batchrun_runner.sandbox.errors import SandboxLost, SandboxUnavailable
 from batchrun_runner.sandbox.pod import PodBackend
 from batchrun_runner.sandbox.process import ProcessBackend
-from tests.contract.sandbox.support import alive, until
 
 
 async def output(lease_sandbox: object, command: str, cwd: str) -> str:
@@ -34,7 +34,12 @@ async def test_each_prompt_has_a_process_and_a_folder_of_its_own(sandboxd: Path)
 
 
 async def test_no_key_of_the_user_reaches_a_command(sandboxd: Path) -> None:
-    environ = {**os.environ, "OPENAI_API_KEY": "secret", "AWS_SECRET_ACCESS_KEY": "secret", "BATCHRUN_MODEL_API_KEY": "secret"}
+    environ = {
+        **os.environ,
+        "OPENAI_API_KEY": "secret",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "BATCHRUN_MODEL_API_KEY": "secret",
+    }
     backend = ProcessBackend(helper=sandboxd, environ=environ)
     lease = await backend.open(SandboxRequest(0))
 
@@ -92,12 +97,13 @@ async def test_a_helper_that_does_not_start_is_told_in_its_words(tmp_path: Path)
 async def test_closing_the_backend_ends_what_is_left(sandboxd: Path) -> None:
     backend = ProcessBackend(helper=sandboxd)
     lease = await backend.open(SandboxRequest(0))
+    folder = Path(lease.cwd)
     pid = int(await output(lease.sandbox, "setsid sleep 300 & echo $!", lease.cwd))
 
     await backend.close()
 
     assert not alive(pid)
-    assert not Path(lease.cwd).exists()
+    await until(lambda: not folder.exists())
 
 
 async def test_a_helper_that_was_killed_is_a_lost_sandbox(sandboxd: Path) -> None:

@@ -3,12 +3,12 @@
 import time
 
 import pytest
+from tests.contract.sandbox.support import alive, until
 
 from batchrun_api.outcomes import Outcome
 from batchrun_runner.sandbox.backend import SandboxLease
 from batchrun_runner.sandbox.errors import ErrorKind, SandboxError
 from batchrun_runner.sandbox.messages import PollResult
-from tests.contract.sandbox.support import alive, until
 
 
 async def poll(lease: SandboxLease, process_id: str, start: int = 0, *, wait: float = 0) -> PollResult:

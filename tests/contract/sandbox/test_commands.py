@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.contract.sandbox.support import alive, status_kib, until
 
 from batchrun_api.outcomes import Outcome
 from batchrun_runner.sandbox.backend import SandboxLease
@@ -12,13 +13,10 @@ from batchrun_runner.sandbox.client import SandboxConnection
 from batchrun_runner.sandbox.errors import ErrorKind, SandboxError
 from batchrun_runner.sandbox.interface import Sandbox
 from batchrun_runner.sandbox.messages import ExecResult
-from tests.contract.sandbox.support import alive, until
 
 
 async def run(sandbox: Sandbox, command: str, *, seconds: float = 10, limit: int = 10_000, cwd: str = "") -> ExecResult:
-    return await sandbox.exec(
-        command, cwd=cwd or sandbox.hello.cwd, timeout_seconds=seconds, limit_bytes=limit
-    )
+    return await sandbox.exec(command, cwd=cwd or sandbox.hello.cwd, timeout_seconds=seconds, limit_bytes=limit)
 
 
 @pytest.mark.parametrize("command", ["sleep 300 & echo ok", "setsid sleep 300 & echo ok", "(sleep 300 &) ; echo ok"])
@@ -70,12 +68,7 @@ async def test_a_flood_is_bounded_while_it_is_read(lease: SandboxLease, command:
     assert len(done.output.tail.encode()) <= 4000
     assert done.output.omitted_bytes > 1_000_000
     helper = int((await run(lease.sandbox, "echo $PPID")).output.head)
-    assert resident_kib(helper) < 20_000
-
-
-def resident_kib(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0])
+    assert status_kib(helper, "VmRSS") < 20_000
 
 
 @pytest.mark.parametrize("limit", range(300, 312))
@@ -88,14 +81,19 @@ async def test_a_cut_falls_between_characters(lease: SandboxLease, limit: int) -
 
 
 async def test_a_timeout_ends_the_tree_however_it_hides(lease: SandboxLease) -> None:
-    hidden = "setsid sh -c 'sleep 300; true' & env -i setsid sh -c 'echo $$ > a; sleep 300; true' & (env -i sh -c 'exec setsid sleep 300' &) &"
+    hidden = (
+        "setsid sh -c 'sleep 300; true' & "
+        "env -i setsid sh -c 'echo $$ > hidden; sleep 300; true' & "
+        "(env -i sh -c 'exec setsid sleep 300' &) & "
+    )
+    wait = "echo $$ > shell; while ! test -s hidden; do :; done; sleep 300"
 
-    done = await run(lease.sandbox, f"{hidden} echo $$ > shell; while ! test -s a; do :; done; sleep 300", seconds=1.5)
+    done = await run(lease.sandbox, hidden + wait, seconds=1.5)
 
     assert done.timed_out
     assert (done.exit_code, done.signal, done.leftover_processes) == (137, "SIGKILL", 0)
     work = Path(lease.cwd)
-    assert not alive(int((work / "a").read_text()))
+    assert not alive(int((work / "hidden").read_text()))
     assert not alive(int((work / "shell").read_text()))
 
 
@@ -147,7 +145,9 @@ async def test_as_pid_1_orphans_are_reaped(pid1: SandboxConnection) -> None:
     assert (await run(pid1, "true")).exit_code == 0
 
 
-@pytest.mark.parametrize("signal", ["KILL", "TERM", "INT", "HUP", "QUIT", "ABRT", "SEGV", "STOP", "TSTP", "USR1", "PIPE"])
+@pytest.mark.parametrize(
+    "signal", ["KILL", "TERM", "INT", "HUP", "QUIT", "ABRT", "SEGV", "STOP", "TSTP", "USR1", "PIPE"]
+)
 async def test_as_pid_1_no_signal_from_below_ends_it(pid1: SandboxConnection, signal: str) -> None:
     assert pid1.hello.pid1
 

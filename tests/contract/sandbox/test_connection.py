@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.contract.sandbox.conftest import Serve
+from tests.contract.sandbox.support import until
 
 from batchrun_api.outcomes import Outcome
 from batchrun_runner.sandbox.backend import SandboxLease
@@ -14,8 +16,6 @@ from batchrun_runner.sandbox.client import SandboxConnection
 from batchrun_runner.sandbox.errors import ErrorKind, LostCause, SandboxError, SandboxLost, SandboxUnavailable
 from batchrun_runner.sandbox.listener import SandboxListener
 from batchrun_runner.sandbox.protocol import encode_frame
-from tests.contract.sandbox.conftest import Serve
-from tests.contract.sandbox.support import until
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "protocol"
 

@@ -5,12 +5,12 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.contract.sandbox.support import names, status_kib
 
 from batchrun_runner.sandbox.backend import SandboxLease
 from batchrun_runner.sandbox.errors import ErrorKind, SandboxError
 from batchrun_runner.sandbox.interface import SearchQuery
 from batchrun_runner.sandbox.messages import FileLines
-from tests.contract.sandbox.support import alive
 
 
 async def lines(lease: SandboxLease, path: str, *, first: int = 1, limit: int = 10) -> FileLines:
@@ -21,9 +21,7 @@ async def lines(lease: SandboxLease, path: str, *, first: int = 1, limit: int = 
 
 async def helper_kib(lease: SandboxLease) -> int:
     done = await lease.sandbox.exec("echo $PPID", cwd=lease.cwd, timeout_seconds=5, limit_bytes=1000)
-    assert alive(int(done.output.head))
-    status = Path(f"/proc/{int(done.output.head)}/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0])
+    return status_kib(int(done.output.head), "VmHWM")
 
 
 async def test_a_line_of_100_mb_is_cut_with_flat_memory(lease: SandboxLease) -> None:
@@ -96,7 +94,7 @@ async def test_a_write_keeps_mode_and_link(lease: SandboxLease) -> None:
     assert (work / "link").is_symlink()
     assert (work / "script").read_text() == "new"
     assert (work / "script").stat().st_mode & 0o777 == 0o750
-    assert sorted(path.name for path in work.iterdir()) == ["link", "script"]
+    assert names(work) == ["link", "script"]
 
 
 async def test_a_dangling_link_is_written_through(lease: SandboxLease) -> None:

@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.contract.sandbox.conftest import RawRunner, Serve
 
 from batchrun_api.outcomes import Outcome
-from tests.contract.sandbox.conftest import RawRunner, Serve
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "protocol"
 EXITS: dict[str, int] = json.loads((GOLDEN / "constants.json").read_text())["exit_codes"]
@@ -117,7 +117,9 @@ def test_an_unused_sandbox_that_finds_the_prompt_over_goes_away(
     assert process.wait(10) == EXITS["ended"]
 
 
-@pytest.mark.parametrize("case", json.loads((GOLDEN / "frames.json").read_text())["invalid"], ids=lambda case: case["name"])
+@pytest.mark.parametrize(
+    "case", json.loads((GOLDEN / "frames.json").read_text())["invalid"], ids=lambda case: case["name"]
+)
 def test_what_is_no_frame_ends_the_sandbox(case: dict[str, str], raw_runner: RawRunner, serve: Serve) -> None:
     process = serve()
     raw_runner.accept()
@@ -204,7 +206,9 @@ def test_a_place_without_home_or_shell_says_so(raw_runner: RawRunner, sandboxd: 
     command = ["unshare", "--pid", "--fork", "--kill-child", chroot, "--userspec=65532:65532", str(root)]
     (root / "scratch").chmod(0o777)
     (folder / "s.sock").chmod(0o666)
-    process = subprocess.Popen([*command, "/sandboxd", "serve", "--socket", "/run/s.sock", "--scratch", "/scratch"], env={})
+    process = subprocess.Popen(
+        [*command, "/sandboxd", "serve", "--socket", "/run/s.sock", "--scratch", "/scratch"], env={}
+    )
 
     hello = raw_runner.accept()
 
@@ -213,7 +217,10 @@ def test_a_place_without_home_or_shell_says_so(raw_runner: RawRunner, sandboxd: 
     assert raw_runner.call("exec", EXEC)["error"]["kind"] == "no_shell"
     written = raw_runner.call("write", {"path": "~/f", "cwd": "/", "data": "eA==", "mode": 0})
     assert written["result"]["path"] == f"{hello['home']}/f"
-    assert raw_runner.call("write", {"path": "/f", "cwd": "/", "data": "eA==", "mode": 0})["error"]["kind"] == "permission_denied"
+    assert (
+        raw_runner.call("write", {"path": "/f", "cwd": "/", "data": "eA==", "mode": 0})["error"]["kind"]
+        == "permission_denied"
+    )
     raw_runner.call("end", {"outcome": "completed", "reason": ""})
     assert process.wait(10) == 0
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.contract.sandbox.conftest import RawRunner, Serve
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "protocol"

@@ -1,4 +1,4 @@
-"""A proxy in front of the real S3 server that injects the faults of the field reports: overload, cut bodies, refusals."""
+"""A proxy in front of the real S3 server that injects the faults of the field reports: overload, cut bodies."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def proxy_to(target_url: str) -> Iterator[FaultProxy]:
             if cut:
                 self.close_connection = True
 
-        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _handle
+        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _handle  # noqa: N815 - the names that http.server calls
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -126,10 +126,18 @@ def test_d13_a_skewed_clock_is_named(behind_proxy: S3Store, proxy: FaultProxy) -
         behind_proxy.put("a", b"x")
 
 
+def test_a_server_that_cannot_be_reached_is_tried_again_and_then_named(waits: list[float]) -> None:
+    store = S3Store("runs", "r", Endpoint("http://127.0.0.1:9"), sleep=waits.append)
+    with pytest.raises(StorageUnavailable, match="Could not connect"):
+        store.get("a")
+    store.close()
+    assert len(waits) == ATTEMPTS - 1
+
+
 def test_a_bucket_that_is_not_there_is_named_with_the_fix(s3_server: S3Server) -> None:
     store = S3Store("no-such-bucket", "r", Endpoint(s3_server.url))
     for action in (lambda: store.get("a"), lambda: store.put("a", b""), lambda: list(store.listing())):
-        with pytest.raises(BucketMissing, match="no-such-bucket.*create the bucket") as caught:
+        with pytest.raises(BucketMissing, match=r"no-such-bucket.*create the bucket") as caught:
             action()
         assert caught.value.reason is Reason.BUCKET_MISSING
     store.close()

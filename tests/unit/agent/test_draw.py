@@ -1,7 +1,7 @@
 """Draws: seeded, independent, never empty where something is available."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS
@@ -11,6 +11,7 @@ toolsets = st.sampled_from(list(TOOLSETS))
 distributions = st.dictionaries(toolsets, st.integers(0, 100), min_size=1)
 
 
+@settings(deadline=None)
 @given(distributions, st.sets(toolsets), st.text())
 def test_a_draw_repeats_and_holds_only_what_is_possible(
     distribution: dict[str, int], available: set[str], key: str

@@ -98,7 +98,7 @@ async def test_the_limit_of_tokens_ends_it_before_the_next_call(lab: Any, tool_c
 
 
 async def test_the_time_limit_ends_a_hanging_call_and_keeps_what_was_said(lab: Any, tool_calls: Any) -> None:
-    result = await lab.run(tool_calls(), {"fault": "hang"}, timeout_seconds=0.5)
+    result = await lab.run(tool_calls(), {"fault": "hang"}, timeout_seconds=1.0)
     assert (result.outcome, result.reason) == (Outcome.TRUNCATED, Reason.TIME_LIMIT)
     assert roles(result) == ["human", "gpt", "tool"]
 
@@ -110,7 +110,7 @@ async def test_a_call_that_the_time_limit_cut_off_still_has_a_result(
         await asyncio.get_running_loop().create_future()
 
     monkeypatch.setattr(lab.toolbox, "execute", hang)
-    result = await lab.run(tool_calls(one_call(), one_call()), timeout_seconds=0.5)
+    result = await lab.run(tool_calls(one_call(), one_call()), timeout_seconds=1.0)
     assert result.reason is Reason.TIME_LIMIT
     assert result.conversations[-1]["value"].count("not run or not finished") == 2
     assert result.tool_stats == {}

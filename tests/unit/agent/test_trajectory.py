@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchrun_api.outcomes import Outcome, Reason
@@ -93,6 +93,7 @@ def test_f05_roles_alternate_and_the_results_of_one_turn_are_one_tool_turn() -> 
     assert [turn["tool_calls"] == [] for turn in saved] == [True, True, False, True, True]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text() | st.sampled_from(["</tool_response>", "<tool_response>\n{}\n</tool_response>"]), min_size=1))
 def test_tool_turns_can_be_taken_apart_again(results: list[str]) -> None:
     calls = [ToolCall(f"c{n}", "terminal", {}, "", "{}", {}) for n in range(len(results))]
@@ -104,6 +105,7 @@ def test_tool_turns_can_be_taken_apart_again(results: list[str]) -> None:
     ]
 
 
+@settings(deadline=None)
 @given(st.text(), st.text(min_size=1) | st.just("a</think>b"))
 def test_reasoning_and_text_can_be_told_apart_again(text: str, reasoning: str) -> None:
     value = gpt_value(text, reasoning)

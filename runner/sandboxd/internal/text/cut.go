@@ -19,8 +19,8 @@ func TrimHead(head []byte) []byte {
 
 // TrimTail drops the rest of a character at the front whose start was cut away.
 func TrimTail(tail []byte) []byte {
-	for front := 0; front < utf8.UTFMax && front < len(tail); front++ {
-		if utf8.RuneStart(tail[front]) {
+	for front := 0; front < utf8.UTFMax; front++ {
+		if front == len(tail) || utf8.RuneStart(tail[front]) {
 			return tail[front:]
 		}
 	}

@@ -1,0 +1,158 @@
+"""Sandboxes in containers of podman: any image, however bare (field reports c06 to c09)."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from batchrun_api.outcomes import Outcome, Reason
+from batchrun_runner.sandbox.backend import SandboxRequest
+from batchrun_runner.sandbox.container import ENV_ARGUMENTS, ContainerBackend, extra_arguments, find_engine
+from batchrun_runner.sandbox.errors import ErrorKind, SandboxError, SandboxUnavailable
+
+NEEDED_HERE = "--runtime=runc --ulimit=nofile=1024:1024 --ulimit=nproc=1024:1024"
+"""For machines without CAP_SYS_RESOURCE and with cgroups in hybrid mode, where crun does not start."""
+IMAGE = "localhost/batchrun-test"
+APPLETS = ("sh", "cat", "echo", "id", "env", "kill", "sleep", "head", "tail", "touch", "pwd")
+
+
+def engine_call(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(find_engine()), *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """`shell` has busybox, an entrypoint that fails, a user without a name and a folder that is in no layer;
+    `bare` has one file and nothing else."""
+    busybox = shutil.which("busybox", path="/bin:/usr/bin")
+    if find_engine() is None or busybox is None:
+        if os.environ.get("CI"):
+            pytest.fail("podman and a static busybox are needed")
+        pytest.skip("podman and a static busybox are needed")
+    work = tmp_path_factory.mktemp("images")
+    (work / "note").write_text("from the image\n")
+    changes = ['ENTRYPOINT ["/bin/false"]', "USER 65532", "WORKDIR /home/app", "ENV COLOUR=blue"]
+    make_image(work, "shell", {"bin/busybox": Path(busybox), "note": work / "note"}, changes, APPLETS)
+    make_image(work, "bare", {"note": work / "note"}, [], ())
+    yield
+    engine_call("rmi", "--force", f"{IMAGE}:shell", f"{IMAGE}:bare")
+
+
+def make_image(work: Path, tag: str, files: dict[str, Path], changes: list[str], applets: tuple[str, ...]) -> None:
+    archive = work / f"{tag}.tar"
+    with tarfile.open(archive, "w") as tar:
+        for name, source in files.items():
+            tar.add(source, name)
+        for applet in applets:
+            link = tarfile.TarInfo(f"bin/{applet}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(link)
+    options = [f"--change={change}" for change in changes]
+    made = engine_call("import", *options, str(archive), f"{IMAGE}:{tag}")
+    assert made.returncode == 0, made.stderr
+
+
+@pytest.fixture(scope="module")
+def machine_arguments(images: None) -> tuple[str, ...]:
+    """What podman needs on this machine; nothing on a usual one."""
+    named = extra_arguments()
+    for arguments in (named, extra_arguments({ENV_ARGUMENTS: NEEDED_HERE})):
+        tried = engine_call("run", "--rm", "--entrypoint=/bin/echo", *arguments, f"{IMAGE}:shell", "works")
+        if tried.stdout == "works\n":
+            return arguments
+    pytest.fail(f"podman starts no container here: {tried.stderr}")
+
+
+@pytest.fixture
+async def backend(sandboxd: Path, machine_arguments: tuple[str, ...]) -> AsyncIterator[ContainerBackend]:
+    made = ContainerBackend(
+        str(find_engine()), default_image=f"{IMAGE}:shell", helper=sandboxd, extra_arguments=machine_arguments
+    )
+    yield made
+    await made.close()
+    assert engine_call("ps", "--all", "--quiet", "--filter=label=batchrun.dev/sandbox").stdout == ""
+
+
+async def test_the_images_own_files_user_and_folder_are_used_and_its_entrypoint_is_not(
+    backend: ContainerBackend,
+) -> None:
+    lease = await backend.open(SandboxRequest(0))
+    hello = lease.sandbox.hello
+
+    done = await lease.sandbox.exec(
+        "cat /note; id -u; pwd; echo $COLOUR; touch $HOME/f && echo home",
+        cwd=lease.cwd,
+        timeout_seconds=10,
+        limit_bytes=1000,
+    )
+
+    assert (hello.pid1, hello.uid, hello.user, hello.shell) == (True, 65532, "", "/bin/sh")
+    assert done.output.head.split("\n")[:-1] == ["from the image", "65532", "/home/app", "blue", "home"]
+    await lease.finish(Outcome.COMPLETED)
+
+
+async def test_an_image_of_nothing_has_file_tools_and_says_what_is_missing(backend: ContainerBackend) -> None:
+    lease = await backend.open(SandboxRequest(0, image=f"{IMAGE}:bare", cwd="/data/none"))
+
+    await lease.sandbox.write_file("a/b", b"x", cwd=lease.cwd)
+    found = await lease.sandbox.read_bytes("/note", cwd=lease.cwd, offset_bytes=0, limit_bytes=100)
+    with pytest.raises(SandboxError, match="neither bash nor sh") as raised:
+        await lease.sandbox.exec("true", cwd=lease.cwd, timeout_seconds=1, limit_bytes=1000)
+
+    assert lease.cwd == "/data/none"
+    assert found.data == b"from the image\n"
+    assert raised.value.kind is ErrorKind.NO_SHELL
+    await lease.finish(Outcome.COMPLETED)
+
+
+async def test_killing_everybody_and_everything_harms_only_the_command(backend: ContainerBackend) -> None:
+    one, two = await asyncio.gather(backend.open(SandboxRequest(0)), backend.open(SandboxRequest(1)))
+    assert one.sandbox.hello.pid1, "this would kill the machine's processes"
+
+    for command in ("kill -9 -1", "kill -9 1", "sleep 300 & kill -TERM -1; exit 3"):
+        await one.sandbox.exec(command, cwd=one.cwd, timeout_seconds=10, limit_bytes=1000)
+
+    for lease in (one, two):
+        done = await lease.sandbox.exec("echo alive", cwd=lease.cwd, timeout_seconds=10, limit_bytes=1000)
+        assert done.output.head == "alive\n"
+        await lease.finish(Outcome.COMPLETED)
+
+
+async def test_the_helper_and_its_socket_cannot_be_tampered_with(backend: ContainerBackend) -> None:
+    lease = await backend.open(SandboxRequest(0))
+
+    done = await lease.sandbox.exec(
+        "echo x > /run/batchrun/bin/sandboxd; echo x > /run/batchrun/runner/done; touch /run/batchrun/runner/s.sock",
+        cwd=lease.cwd, timeout_seconds=10, limit_bytes=1000,
+    )  # fmt: skip
+
+    assert done.exit_code != 0
+    assert done.output.head.count("Read-only") + done.output.head.count("ermission denied") == 3
+    await lease.finish(Outcome.COMPLETED)
+
+
+async def test_a_memory_limit_kills_the_command_and_is_named(backend: ContainerBackend) -> None:
+    lease = await backend.open(SandboxRequest(0, memory="64m"))
+
+    done = await lease.sandbox.exec(
+        "head -c 500m /dev/zero | tail", cwd=lease.cwd, timeout_seconds=30, limit_bytes=1000
+    )
+
+    assert done.oom_kills >= 1
+    await lease.finish(Outcome.COMPLETED)
+
+
+@pytest.mark.parametrize("image", ["localhost/batchrun-none:1", "Bad Image:Tag", "--privileged"])
+async def test_an_image_that_is_not_to_be_had_fails_its_prompt_with_the_reason(
+    backend: ContainerBackend, image: str
+) -> None:
+    with pytest.raises(SandboxUnavailable) as raised:
+        await backend.open(SandboxRequest(0, image=image))
+
+    assert raised.value.reason is Reason.IMAGE_UNAVAILABLE
+    assert image in raised.value.detail

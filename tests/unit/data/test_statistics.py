@@ -1,0 +1,138 @@
+"""`statistics.json` and its table."""
+
+from dataclasses import replace
+
+from rich.console import Console
+from tests.unit.data.support import Run, answered, failed
+
+from batchrun_api.outcomes import Outcome
+from batchrun_runner.ledger.entry import LedgerEntry
+from batchrun_runner.merge.figures import Figures, percent
+from batchrun_runner.merge.table import render_table
+from batchrun_runner.records import ToolStat, Usage
+
+REFERENCE_KEYS = {
+    "run_name",
+    "distribution",
+    "total_prompts",
+    "total_batches",
+    "batch_size",
+    "model",
+    "completed_at",
+    "duration_seconds",
+    "tool_statistics",
+    "reasoning_statistics",
+}
+
+
+def test_all_keys_of_the_reference_and_the_figures_of_the_whole_run(run: Run) -> None:
+    run.agent = lambda row: (
+        failed(row)
+        if row.index == 0
+        else replace(answered(row, reasoning=row.index != 1), tool_stats={"terminal": ToolStat(3, 2, 1)})
+    )
+    run.run([f"prompt {number}" for number in range(5)])
+    document = run.json("statistics.json")
+    assert document.keys() >= REFERENCE_KEYS
+    assert (document["total_prompts"], document["total_batches"], document["batch_size"]) == (5, 2, 3)
+    assert document["outcomes"] == {"completed": 3, "truncated": 0, "discarded": 1, "failed": 1, "not_run": 0}
+    assert document["tool_statistics"] == {
+        "terminal": {"count": 9, "success": 6, "failure": 3, "success_rate": 66.67, "failure_rate": 33.33}
+    }
+    assert document["reasoning_statistics"] == {
+        "total_assistant_turns": 6,
+        "turns_with_reasoning": 6,
+        "turns_without_reasoning": 0,
+        "reasoning_rate": 100.0,
+    }
+    assert document["tokens"]["total_tokens"] == 5 * 120
+    assert document["discarded"] == {"NoReasoning": 1}
+    assert document["reasons"] == {"NoReasoning": 1, "ProviderError": 1}
+    assert document["completed_at"] == "1970-01-01T00:50:00.000000+00:00"
+    assert document["rows"] == {"stored": 5, "trajectories": 4, "discarded": 1, "not_used": 0}
+
+
+def test_a06_rates_over_nothing_are_zero_and_always_floats(run: Run) -> None:
+    run.agent = lambda row: replace(
+        answered(row), tool_stats={}, assistant_turns=0, turns_with_reasoning=0, conversations=[]
+    )
+    run.run(["p"])
+    document = run.json("statistics.json")
+    assert document["tool_statistics"] == {}
+    assert document["reasoning_statistics"]["reasoning_rate"] == 0.0
+    assert isinstance(percent(1, 1), float)
+    assert isinstance(percent(0, 0), float)
+
+
+def entry(ended_at: float, seconds: float) -> bytes:
+    return LedgerEntry(
+        key="k",
+        outcome=Outcome.COMPLETED,
+        usage=Usage(1, 2, 3, 4, 5),
+        tool_stats={"terminal": ToolStat(1, 1, 0)},
+        ended_at=ended_at,
+        seconds=seconds,
+    ).encode()
+
+
+def test_sums_can_be_added_and_active_time_counts_overlaps_once_and_pauses_never() -> None:
+    one, other, whole = Figures(), Figures(), Figures()
+    for figures, line in (
+        (one, entry(110.0, 10.0)),
+        (one, entry(112.0, 8.0)),
+        (other, entry(1005.0, 5.0)),
+        (other, entry(111.0, 1.0)),
+    ):
+        figures.add(line, Outcome.COMPLETED, "")
+        whole.add(line, Outcome.COMPLETED, "")
+    both = one + other
+    assert both.active_seconds == whole.active_seconds == 17.0
+    assert both.wall_seconds == 905.0
+    assert both.usage == whole.usage == [4, 8, 12, 16, 20]
+    assert both.tools == whole.tools == {"terminal": [4, 4, 0]}
+    assert both.outcomes == whole.outcomes
+    assert Figures().active_seconds == Figures().wall_seconds == 0.0
+
+
+def test_own_probabilities_are_shown_as_one_string(run: Run) -> None:
+    run.spec = {"distribution": {"terminal": 100, "web": 30}}
+    run.run(["p"])
+    assert run.json("statistics.json")["distribution"] == '{"terminal":100,"web":30}'
+
+
+def test_the_table_shows_outcomes_reasons_tools_and_tokens(run: Run) -> None:
+    run.agent = lambda row: failed(row) if row.index == 0 else answered(row)
+    merged = run.run(["a", "b", "[bold]c"])
+    console = Console(width=100, force_terminal=False)
+    with console.capture() as capture:
+        console.print(render_table(merged.statistics))
+    text = capture.get()
+    for expected in (
+        "first_run: 3 prompts",
+        "completed",
+        "66.7 %",
+        "ProviderError",
+        "terminal",
+        "100.00 %",
+        "360 (300 in",
+    ):
+        assert expected in text
+
+
+def test_an_entry_survives_its_file() -> None:
+    original = LedgerEntry(
+        key="k",
+        outcome=Outcome.DISCARDED,
+        prompt_index=3,
+        reason="NoReasoning",
+        message="é",
+        unfiltered_outcome=Outcome.TRUNCATED,
+        unfiltered_reason="MaxTurns",
+        has_unknown_tools=True,
+        usage=Usage(1, 2, 3, 4, 5),
+        tool_stats={"terminal": ToolStat(1, 0, 1)},
+        seconds=1.25,
+        offset=10,
+        length=20,
+    )
+    assert LedgerEntry.decode(original.encode()) == original
