@@ -3,24 +3,6 @@
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
-from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS, Distribution
-
-
-class UnknownName(ValueError):
-    """A distribution or a toolset that does not exist; the message lists the ones that do."""
-
-
-def resolve_distribution(choice: str | Mapping[str, int]) -> Distribution:
-    """The probabilities in percent of a distribution's name, or own ones, checked. Raises UnknownName."""
-    if isinstance(choice, str):
-        if choice not in DISTRIBUTIONS:
-            raise UnknownName(f"unknown distribution {choice!r}: choose one of {', '.join(DISTRIBUTIONS)}")
-        return dict(DISTRIBUTIONS[choice])
-    unknown = [name for name in choice if name not in TOOLSETS]
-    if unknown:
-        raise UnknownName(f"unknown toolset {', '.join(map(repr, unknown))}: choose from {', '.join(TOOLSETS)}")
-    return dict(choice)
-
 
 def draw_toolsets(
     distribution: Mapping[str, int], available: Collection[str], seed_parts: Sequence[str]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS
-from batchrun_runner.agent.draw import UnknownName, draw_toolsets, resolve_distribution
+from batchrun_runner.agent.draw import draw_toolsets
 
 toolsets = st.sampled_from(list(TOOLSETS))
 distributions = st.dictionaries(toolsets, st.integers(0, 100), min_size=1)
@@ -45,14 +45,3 @@ def test_if_none_was_drawn_the_most_probable_is_taken_the_first_on_a_tie() -> No
 def test_what_is_not_available_is_dropped_before_the_fallback() -> None:
     assert draw_toolsets({"web": 100, "file": 1}, {"file"}, ("run", "1")) == ("file",)
     assert draw_toolsets({"web": 100}, {"file"}, ("run", "1")) == ()
-
-
-def test_a_name_or_own_probabilities_are_resolved() -> None:
-    assert resolve_distribution("terminal_only") == {"terminal": 100, "file": 100}
-    assert resolve_distribution({"terminal": 30}) == {"terminal": 30}
-
-
-@pytest.mark.parametrize(("choice", "listed"), [("nope", "terminal_only"), ({"shell": 5}, "terminal")])
-def test_an_unknown_name_is_refused_with_the_names_that_exist(choice: str | dict[str, int], listed: str) -> None:
-    with pytest.raises(UnknownName, match=listed):
-        resolve_distribution(choice)

@@ -4,15 +4,12 @@ import json
 import re
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchrun_api.outcomes import Outcome, Reason
-from batchrun_api.spec.run import Filters
 from batchrun_api.toolsets import ALL_TOOLS
 from batchrun_runner.agent.conversation import Turn, conversation, gpt_value, tool_value
-from batchrun_runner.agent.filters import apply_filters
 from batchrun_runner.agent.trajectory import to_row
 from batchrun_runner.model.calls import ToolCall
 from batchrun_runner.records import PromptResult, PromptRow, ToolStat
@@ -112,15 +109,3 @@ def test_reasoning_and_text_can_be_told_apart_again(text: str, reasoning: str) -
     head, _, tail = value.removeprefix("<think>\n").partition("\n</think>\n")
     assert (head.replace("&lt;/think&gt;", "</think>"), tail) == (reasoning, text)
     assert gpt_value(text, "") == text
-
-
-@pytest.mark.parametrize("outcome", list(Outcome))
-@pytest.mark.parametrize("turns", [0, 1])
-@pytest.mark.parametrize("on", [True, False])
-def test_only_done_prompts_without_any_reasoning_are_discarded(outcome: Outcome, turns: int, on: bool) -> None:
-    result = PromptResult(outcome, assistant_turns=2, turns_with_reasoning=turns)
-    filtered = apply_filters(result, Filters(require_reasoning=on))
-    if on and turns == 0 and outcome in {Outcome.COMPLETED, Outcome.TRUNCATED}:
-        assert (filtered.outcome, filtered.reason) == (Outcome.DISCARDED, Reason.NO_REASONING)
-    else:
-        assert filtered is result

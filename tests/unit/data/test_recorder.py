@@ -207,14 +207,12 @@ def test_g04_e06_killed_at_any_write_nothing_is_lost_doubled_or_half(folder: Fol
     while True:
         root = FolderStore(run.workdir.parent / f"run-{deaths}", survives_power_cut=False)
         case = Run(DyingStore(root, deaths), run.workdir)
-        asked_before_death = []
         try:
             outcome = Run(root, run.workdir).plan(THREE, plan_id="p")
             case.work(outcome, outcome.plan.batches[0])
             survived = True
         except Killed:
             survived = False
-            asked_before_death = case.asked[:]
         case.store = root
         done = {key.split("/")[2].split(".")[0] for key in case.keys("parts/") if not key.endswith(".started")}
         case.work(outcome, outcome.plan.batches[0])
@@ -227,7 +225,6 @@ def test_g04_e06_killed_at_any_write_nothing_is_lost_doubled_or_half(folder: Fol
         repeated = [text for text in THREE if case.asked.count(text) > 1]
         assert not [text for text in repeated if rows[text] in done], "no call is repeated for a stored prompt"
         assert len(repeated) <= 1
-        assert survived or asked_before_death or deaths == 0
         if survived:
             break
         deaths += 1

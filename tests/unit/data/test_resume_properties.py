@@ -21,7 +21,7 @@ def new_run(folder: str) -> Run:
     return Run(FolderStore(Path(folder, "first_run"), survives_power_cut=False), Path(folder, "work"))
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=12)
 @given(st.lists(PROMPTS, min_size=1, max_size=3), st.data())
 def test_over_any_sequence_of_data_sets_each_occurrence_costs_once(
     versions: list[list[str]], data: st.DataObject
@@ -43,7 +43,7 @@ def test_over_any_sequence_of_data_sets_each_occurrence_costs_once(
             assert len(run.rows()) == paid.total()
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=12)
 @given(PROMPTS, st.lists(st.integers(0, 7)), st.lists(st.integers(0, 3), max_size=3), st.booleans())
 def test_whatever_fails_and_wherever_it_stops_the_end_is_the_same(
     prompts: list[str], failing: list[int], finished: list[int], is_compacted: bool

@@ -11,7 +11,10 @@ import pytest
 
 from batchrun_runner.demo_model.command import serve_forever
 
-START = "import sys\nfrom batchrun_runner.demo_model.command import serve_forever\nsys.exit(serve_forever('127.0.0.1', 0, 0, None))"
+START = (
+    "import sys\nfrom batchrun_runner.demo_model.command import serve_forever\n"
+    "sys.exit(serve_forever('127.0.0.1', 0, 0, None))"
+)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
