@@ -65,8 +65,8 @@ def _fields(line: Line, limit_bytes: int) -> dict[str, str]:
     if not isinstance(row, dict):
         raise _Fault(f"it is a JSON {_kind(row)}, not an object", _shape_fix(row))
     prompt = _prompt(row)
-    texts = {name: _text(row, name) for name in _TEXT_FIELDS}
-    unknown = {name: value for name, value in row.items() if name not in _KNOWN}
+    texts = {name: _text(row, name) if name in row else "" for name in _TEXT_FIELDS}
+    unknown = {} if row.keys() <= _KNOWN else {name: value for name, value in row.items() if name not in _KNOWN}
     return {
         "prompt": prompt,
         "image": texts["image"] or texts["docker_image"],
@@ -135,7 +135,7 @@ def _prompt(row: dict[str, Any]) -> str:
 
 
 def _text(row: dict[str, Any], name: str) -> str:
-    value = row.get(name)
+    value = row[name]
     if value is None:
         return ""
     if not isinstance(value, str):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.entry import EntryDamaged, LedgerEntry
-from batchrun_runner.ledger.files import Ledger, new_ledger, read_ledger
+from batchrun_runner.ledger.files import Ledger, keep_scanned, new_ledger, read_ledger
 from batchrun_runner.ledger.layout import PartName
 from batchrun_runner.ledger.parts import BatchParts, decode_part, list_all_parts, list_parts
 from batchrun_runner.storage.errors import NotFound, PreconditionFailed, RangeMissing, StorageUnavailable
@@ -75,7 +75,7 @@ def _compact(store: ObjectStore, batch: int, parts: BatchParts, *, is_over: bool
     if any(row.body is not None for row in rows):
         entries = _write(store, batch, existing, rows)
     elif existing.is_scanned and existing.ledger:
-        store.put(layout.ledger_file(batch), existing.ledger.encode())
+        keep_scanned(store, existing.ledger)
     _delete_parts(store, parts, {entry.key for entry in entries}, is_over=is_over)
     return entries
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Self
 
@@ -23,6 +23,7 @@ from batchrun_runner.records import PromptRow
 from batchrun_runner.storage.store import ObjectStore
 
 _SHOWN_INVALID_ROWS = 5
+_ROW_FIELDS = tuple(item.name for item in fields(PromptRow))
 
 
 @dataclass(slots=True)
@@ -86,7 +87,7 @@ class Cutter:
             self._add_to_batch(row)
 
     def _add_to_batch(self, row: PromptRow) -> None:
-        document = {name: value for name, value in asdict(row).items() if value not in {"", "{}"}}
+        document = {name: value for name in _ROW_FIELDS if (value := getattr(row, name)) not in {"", "{}"}}
         line = orjson.dumps({"batch": self._open.number, **document}, option=orjson.OPT_APPEND_NEWLINE)
         self._rows.write(line)
         self._open.length += len(line)

@@ -1,15 +1,15 @@
 """The file of a ledger: a head line about the batch file, then an entry for each of its rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
 from batchrun_runner.ledger.entry import EntryDamaged, LedgerEntry
 from batchrun_runner.ledger.layout import batch_file, ledger_file
 from batchrun_runner.ledger.scan import DamagedLine, scan_batch_file
-from batchrun_runner.storage.errors import NotFound
-from batchrun_runner.storage.store import ObjectStore, blocks
+from batchrun_runner.storage.errors import NotFound, PreconditionFailed
+from batchrun_runner.storage.store import ObjectStore, blocks, put_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,8 @@ class Ledger:
     lines: Sequence[bytes]
     is_scanned: bool = False
     """Made by reading the batch file: rows tell less than the lost ledger did."""
+    etag: str | None = None
+    """Version of the ledger object that was read; None where there was none."""
 
     def entries(self) -> list[LedgerEntry]:
         """The entries. Raises EntryDamaged."""
@@ -89,14 +91,26 @@ def decode_ledger(body: bytes) -> Ledger:
 
 def read_ledger(store: ObjectStore, batch: int, size_bytes: int) -> Ledger:
     """The ledger of a batch file of this size. Where it is missing, damaged or about another file: the file is read."""
+    etag = None
     try:
-        ledger = decode_ledger(store.get(ledger_file(batch)).body)
+        stored = store.get(ledger_file(batch))
+        etag = stored.etag
+        ledger = decode_ledger(stored.body)
         ledger.entries()
         if ledger.head.batch == batch and ledger.head.size_bytes == size_bytes:
-            return ledger
+            return replace(ledger, etag=etag)
     except (NotFound, EntryDamaged):
         pass
-    return scan_ledger(store, batch)
+    return replace(scan_ledger(store, batch), etag=etag)
+
+
+def keep_scanned(store: ObjectStore, ledger: Ledger) -> Ledger:
+    """Write down a ledger that was made from rows, unless a better one has come meanwhile; with its etag."""
+    try:
+        etag = put_version(store, ledger_file(ledger.head.batch), ledger.encode(), replaces=ledger.etag)
+    except PreconditionFailed:
+        return replace(ledger, etag=None)
+    return replace(ledger, etag=etag)
 
 
 def scan_ledger(store: ObjectStore, batch: int) -> Ledger:

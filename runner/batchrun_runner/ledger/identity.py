@@ -10,11 +10,12 @@ from batchrun_api.toolsets import DISTRIBUTIONS
 from batchrun_runner.settings import RunSettings
 
 _DIGEST_CHARS = 24
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def canonical_json(value: Any) -> bytes:
     """The one JSON text of a value: sorted keys, no spaces, UTF-8. The standard library's, for it must never change."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def _digest(data: bytes) -> str:

@@ -1,10 +1,12 @@
 """Everything that is stored of a run, as one list: what planning and merging start from."""
 
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -13,12 +15,11 @@ import orjson
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.entry import ROW_SCHEMA, EntryDamaged, LedgerEntry
-from batchrun_runner.ledger.files import Ledger, LedgerHead, read_ledger
+from batchrun_runner.ledger.files import Ledger, LedgerHead, keep_scanned, read_ledger
 from batchrun_runner.ledger.scan import DamagedLine
 from batchrun_runner.storage.errors import NotFound
 from batchrun_runner.storage.store import ObjectStore, blocks
 
-_THREADS = 16
 _WINDOW = 256
 
 
@@ -114,25 +115,19 @@ def load_stored(store: ObjectStore, *, keep_lines: bool) -> StoredRun:
     groups: dict[int, list[StoredRow]] = {}
     run = StoredRun(sizes_bytes=listing.sizes_bytes)
     run.missing = sorted(listing.ledger_etags.keys() - listing.sizes_bytes.keys())
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "index.jsonl")
-        with path.open("wb") as spool:
-            is_whole = True
-            for head, lines in _from_index(store, listing):
-                if _is_current(head, listing) and _take(run, groups, head, lines, keep_lines):
-                    _append(spool, head, lines)
-                else:
-                    is_whole = False
-            unknown = sorted(listing.sizes_bytes.keys() - groups.keys())
-            for ledger, etag in _read_all(store, unknown, listing):
-                head = LedgerHead(
-                    ledger.head.batch, ledger.head.size_bytes, len(ledger.lines), ledger.head.damaged, etag
-                )
-                _take(run, groups, head, ledger.lines, keep_lines)
-                _append(spool, head, ledger.lines)
-                run.sizes_bytes[head.batch] = head.size_bytes
-        if unknown or not is_whole:
-            store.upload(path, layout.LEDGER_INDEX, consume=True, durable=False)
+    is_current = True
+    for head, lines in _from_index(store, listing):
+        is_current &= _is_current(head, listing) and _take(run, groups, head, lines, keep_lines)
+    known = frozenset(groups)
+    unknown = sorted(listing.sizes_bytes.keys() - known)
+    with tempfile.TemporaryFile() as fresh:
+        for ledger in _read_all(store, unknown, listing):
+            head = replace(ledger.head, ledger_etag=ledger.etag or "")
+            _take(run, groups, head, ledger.lines, keep_lines)
+            _append(fresh, head, ledger.lines)
+            run.sizes_bytes[head.batch] = head.size_bytes
+        if unknown or not is_current:
+            _write_index(store, listing, known, fresh)
     run.rows = [row for batch in sorted(groups) for row in groups[batch]]
     return run
 
@@ -172,6 +167,21 @@ def _take(
     return True
 
 
+def _write_index(store: ObjectStore, listing: _Listing, known: frozenset[int], fresh: IO[bytes]) -> None:
+    """The old index without what is out of date, and what was read anew."""
+    left = set(known)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "index.jsonl")
+        with path.open("wb") as file:
+            for head, lines in _from_index(store, listing):
+                if _is_current(head, listing) and head.batch in left:
+                    left.remove(head.batch)
+                    _append(file, head, lines)
+            fresh.seek(0)
+            shutil.copyfileobj(fresh, file)
+        store.upload(path, layout.LEDGER_INDEX, consume=True, durable=False)
+
+
 def _append(spool: IO[bytes], head: LedgerHead, lines: Iterable[bytes]) -> None:
     spool.write(head.encode())
     spool.writelines(lines)
@@ -185,7 +195,7 @@ def _from_index(store: ObjectStore, listing: _Listing) -> Iterator[tuple[LedgerH
     try:
         for line in lines:
             head = LedgerHead.decode(line)
-            group = [entry for _, entry in zip(range(head.entries), lines, strict=False)]
+            group = list(islice(lines, head.entries))
             if len(group) == head.entries:
                 yield head, group
     except (EntryDamaged, NotFound):
@@ -196,20 +206,22 @@ def object_lines(store: ObjectStore, key: str) -> Iterator[bytes]:
     """Lines of an object with their ends, streamed; a last line without its end is not given. Raises NotFound."""
     tail = b""
     for block in blocks(store, key):
-        *lines, tail = (tail + block).split(b"\n")
-        for line in lines:
-            yield line + b"\n"
+        # Our own lines hold no raw carriage return, the other thing at which bytes are split here.
+        lines = (tail + block).splitlines(keepends=True)
+        tail = b"" if lines[-1].endswith(b"\n") else lines.pop()
+        yield from lines
 
 
-def _read_all(store: ObjectStore, batches: list[int], listing: _Listing) -> Iterator[tuple[Ledger, str]]:
-    """The ledgers of these batches, several at a time, with the etags of their objects."""
+def _read_all(store: ObjectStore, batches: list[int], listing: _Listing) -> Iterator[Ledger]:
+    """The ledgers of these batches, several at a time; those that had to be made from rows are written down."""
 
-    def read(batch: int) -> tuple[Ledger, str]:
+    def read(batch: int) -> Ledger:
         ledger = read_ledger(store, batch, listing.sizes_bytes[batch])
-        if ledger.is_scanned:
-            return ledger, store.put(layout.ledger_file(batch), ledger.encode())
-        return ledger, listing.ledger_etags.get(batch, "")
+        return keep_scanned(store, ledger) if ledger.is_scanned else ledger
 
-    with ThreadPoolExecutor(_THREADS) as pool:
+    if store.reads_at_once == 1:
+        yield from map(read, batches)
+        return
+    with ThreadPoolExecutor(store.reads_at_once) as pool:
         for start in range(0, len(batches), _WINDOW):
             yield from pool.map(read, batches[start : start + _WINDOW])

@@ -3,7 +3,7 @@
 from batchrun_api.spec import BatchRunSpec
 from batchrun_runner.local.inputs import BadInput
 from batchrun_runner.sandbox.backend import SandboxBackend
-from batchrun_runner.sandbox.container import ContainerBackend, find_engine
+from batchrun_runner.sandbox.container import ContainerBackend, extra_arguments, find_engine
 from batchrun_runner.sandbox.process import ProcessBackend
 
 NO_ISOLATION = "--sandbox process: no isolation. Commands of the model run on this machine as you."
@@ -22,4 +22,5 @@ def backend_for(mode: str | None, spec: BatchRunSpec, *, is_demo: bool) -> tuple
             "sandboxes need podman or docker, and neither is installed; install one, "
             "or ask for --sandbox process, which is no isolation at all"
         )
-    return ContainerBackend(engine, default_image=spec.sandbox.image), f"sandboxes: containers of {engine}"
+    backend = ContainerBackend(engine, default_image=spec.sandbox.image, extra_arguments=extra_arguments())
+    return backend, f"sandboxes: containers of {engine}"

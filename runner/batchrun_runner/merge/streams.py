@@ -2,9 +2,10 @@
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO
 
 from batchrun_runner.ledger.entry import ROW_SCHEMA
@@ -18,7 +19,6 @@ from batchrun_runner.storage.store import ObjectStore
 _RANGE_BYTES = 4 * 1024 * 1024
 _AHEAD_BYTES = 32 * 1024 * 1024
 """Ranges that are being read or wait to be written. A single longer row passes alone."""
-_THREADS = 16
 _MOST_BUFFERS = 512
 
 
@@ -56,28 +56,38 @@ def ranges(picks: Iterable[Pick]) -> Iterator[Range]:
 
 def read_ahead(store: ObjectStore, wanted: Iterable[Range]) -> Iterator[tuple[Range, bytes]]:
     """The bytes of each range, in order; several are read at a time, within a bound of memory."""
-    with ThreadPoolExecutor(_THREADS) as pool:
+    if store.reads_at_once == 1:
+        for item in wanted:
+            yield item, _read(item, partial(_range_of, store, item))
+        return
+    with ThreadPoolExecutor(store.reads_at_once) as pool:
         under_way: deque[tuple[Range, Future[bytes]]] = deque()
         bytes_ahead = 0
         try:
             for item in wanted:
-                while under_way and (bytes_ahead + item.length > _AHEAD_BYTES or len(under_way) >= 2 * _THREADS):
+                while under_way and (
+                    bytes_ahead + item.length > _AHEAD_BYTES or len(under_way) >= 2 * store.reads_at_once
+                ):
                     done, future = under_way.popleft()
-                    yield done, _read(done, future)
+                    yield done, _read(done, future.result)
                     bytes_ahead -= done.length
-                under_way.append((item, pool.submit(store.get_range, batch_file(item.batch), item.offset, item.length)))
+                under_way.append((item, pool.submit(_range_of, store, item)))
                 bytes_ahead += item.length
             while under_way:
                 done, future = under_way.popleft()
-                yield done, _read(done, future)
+                yield done, _read(done, future.result)
         finally:
             for _, future in under_way:
                 future.cancel()
 
 
-def _read(item: Range, future: Future[bytes]) -> bytes:
+def _range_of(store: ObjectStore, item: Range) -> bytes:
+    return store.get_range(batch_file(item.batch), item.offset, item.length)
+
+
+def _read(item: Range, body: Callable[[], bytes]) -> bytes:
     try:
-        return future.result()
+        return body()
     except (RangeMissing, NotFound) as error:
         raise LedgerDisagrees(item.batch, str(error)) from error
 

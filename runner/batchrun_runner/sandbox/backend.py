@@ -15,8 +15,8 @@ class SandboxRequest:
     """What one prompt wants of its sandbox.
 
     `index` is the prompt's place in its batch (the container's number in a pod). An empty `image` is the backend's
-    own; an empty `cwd` the image's. `max_processes` 0 means no limit; `memory` and `cpus` are passed to a container
-    engine as they are (`512m`, `1.5`), empty for no limit, and ignored where Kubernetes sets them.
+    own; an empty `cwd` the image's. `max_processes` 0 means no limit; `memory` and `cpus` are Kubernetes quantities
+    (`512Mi`, `250m`) for a container engine, empty for no limit, and ignored where Kubernetes sets them.
     """
 
     index: int

@@ -83,7 +83,7 @@ class ContainerBackend:
 
     def _command(self, name: str, image: str, helper: Path, folder: Path, request: SandboxRequest) -> list[str]:
         limits = [f"--memory={request.memory}"] if request.memory else []
-        limits += [f"--cpus={request.cpus}"] if request.cpus else []
+        limits += [f"--cpus={_cores(request.cpus)}"] if request.cpus else []
         return [
             self._engine,
             "run",
@@ -152,3 +152,8 @@ def _make_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="batchrun-"))
     folder.chmod(0o755)  # any uid of the image must reach the socket
     return folder
+
+
+def _cores(quantity: str) -> str:
+    """A Kubernetes quantity of CPU (`250m`, `1.5`) in cores, which is all that engines take."""
+    return f"{int(quantity[:-1]) / 1000:g}" if quantity.endswith("m") else quantity

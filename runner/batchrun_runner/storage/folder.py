@@ -44,6 +44,11 @@ class FolderStore:
         return str(self._root)
 
     @property
+    def reads_at_once(self) -> int:
+        """One: the page cache does not wait, and threads would only pass the bytes around."""
+        return 1
+
+    @property
     def scratch(self) -> Path:
         """A place for temporary files on the same file system, so that `upload(consume=True)` is a rename."""
         path = self._hidden / "scratch"

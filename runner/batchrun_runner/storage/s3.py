@@ -21,6 +21,7 @@ PART_BYTES = 16 * 1024 * 1024
 """Size of the parts of a large upload; S3 refuses less than 5 MiB and more than 10,000 of them."""
 _MOST_PARTS = 9_000
 _UPLOAD_THREADS = 4
+_READS_AT_ONCE = 16
 _KEYS_OF_ONE_DELETE = 1000
 
 
@@ -44,6 +45,11 @@ class S3Store:
     def place(self) -> str:
         """`s3://bucket/prefix`."""
         return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+
+    @property
+    def reads_at_once(self) -> int:
+        """As many as hide the way to the store and back."""
+        return _READS_AT_ONCE
 
     def get(self, key: str) -> Stored:
         """See ObjectStore."""

@@ -39,6 +39,11 @@ class ObjectStore(Protocol):
         """Where this is, for messages: a path, or `s3://bucket/prefix`."""
         ...
 
+    @property
+    def reads_at_once(self) -> int:
+        """How many reads at a time pay off: 1 where they cost no waiting."""
+        ...
+
     def get(self, key: str) -> Stored:
         """The whole object. Raises NotFound."""
         ...

@@ -7,14 +7,17 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.cluster.testbed import cluster, images, local_images
+from tests.cluster.testbed import cluster, given, images, install, local_images
 from tests.cluster.testbed.errors import TestbedError
 from tests.cluster.testbed.settings import REPO_DIR, Layout
 from tests.cluster.testbed.shell import say
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    cluster.up(serialize_pulls=arguments.serialize_image_pulls)
+    if given.is_given(Layout()):
+        given.up(Layout())
+    else:
+        cluster.up(serialize_pulls=arguments.serialize_image_pulls)
     return 0
 
 
@@ -73,6 +76,20 @@ def _test_images(_: argparse.Namespace) -> int:
     return 0
 
 
+def _project_images(_: argparse.Namespace) -> int:
+    if given.is_given(Layout()):
+        given.check_images(Layout())
+    else:
+        local_images.load_project_images(Layout())
+        local_images.load_sandbox_images(Layout())
+    return 0
+
+
+def _install(_: argparse.Namespace) -> int:
+    install.install(Layout())
+    return 0
+
+
 def _key_value(text: str) -> str:
     if "=" not in text:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
@@ -105,6 +122,10 @@ def _parser() -> argparse.ArgumentParser:
     load.add_argument("images", nargs="+", metavar="ARCHIVE|NAME")
     verb("bases", _bases, "make the Python and Go base images")
     verb("test-images", _test_images, "build and load the sandbox images of the tests")
+    verb(
+        "project-images", _project_images, "build and load the operator, the runner and the sandbox images of the tests"
+    )
+    verb("install", _install, "install the chart and what the example needs")
     return parser
 
 

@@ -1,8 +1,8 @@
-"""Kubernetes, etcd, helm and the S3 server, built from Go modules and cached outside the checkout.
+"""Kubernetes, etcd, helm, CoreDNS and the S3 server, built from Go modules and cached outside the checkout.
 
 One folder per family under `modules/`: its go.mod pins the versions and lists the programs by `tool` lines. One module
 for all would not do, their dependencies disagree. To add a family: write `modules/<name>/go.mod` with a `require` and
-`tool` lines, run `go mod tidy` there, and add a line to FAMILIES.
+`tool` lines, run `go mod tidy` there, and add a line to FAMILIES. A family may have a program of its own (`*.go`).
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ FAMILIES = (
         "helm.sh/helm/v4",
         version_variables={"helm.sh/helm/v4/internal/version.version": "{version}"},
     ),
+    Family("coredns", "github.com/coredns/coredns"),
     Family("versitygw", "github.com/versity/versitygw", version_variables={"main.Version": "{version}"}),
 )
 
@@ -93,7 +94,7 @@ def build_flags(family: Family) -> list[str]:
 
 
 def cache_dir(family: Family, layout: Layout) -> Path:
-    """`<family>-<digest>`: another dependency, flag or machine type is another folder."""
+    """`<family>-<digest>`: another dependency, source, flag or machine type is another folder."""
     digest = hashlib.sha256()
     for part in (
         family.go_mod().encode(),
@@ -102,6 +103,8 @@ def cache_dir(family: Family, layout: Layout) -> Path:
         platform.machine().encode(),
     ):
         digest.update(hashlib.sha256(part).digest())
+    for source in sorted(family.module_dir.glob("*.go")):
+        digest.update(hashlib.sha256(source.read_bytes()).digest())
     return layout.cache / f"{family.name}-{digest.hexdigest()[:16]}"
 
 

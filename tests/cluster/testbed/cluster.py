@@ -8,10 +8,11 @@ cluster's objects do not.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from tests.cluster.testbed import cleanup, control_plane, images, local_images, node, pki, processes, s3
+from tests.cluster.testbed import cleanup, control_plane, dns, images, local_images, node, pki, processes, s3
 from tests.cluster.testbed.binaries import ensure_binaries
 from tests.cluster.testbed.context import Component, Context
 from tests.cluster.testbed.errors import CommandError, NotReadyError
@@ -28,6 +29,7 @@ COMPONENTS: dict[str, Callable[[Context], Component]] = {
     "kube-scheduler": control_plane.scheduler,
     "kubelet": node.kubelet,
     "kube-proxy": node.kube_proxy,
+    dns.NAME: dns.server,
     s3.NAME: s3.server,
 }
 # The others need these: the kubelet ends itself where containerd does not answer.
@@ -152,18 +154,25 @@ def _start_all(context: Context) -> None:
     images.load_recorded(context.layout)
 
 
-def _publish(context: Context) -> None:
+def publish(layout: Layout, kubeconfig: str, s3_environment: str, tools: Mapping[str, Path]) -> None:
     """Write what people and tests read: kubeconfig, S3 credentials, kubectl, helm, and a file to source."""
-    public = context.layout.public
-    write_atomically(context.layout.kubeconfig, pki.kubeconfig_text(context, "admin"), mode=0o600)
-    write_atomically(public / "s3.env", s3.environment_text(context), mode=0o600)
+    public = layout.public
+    write_atomically(layout.kubeconfig, kubeconfig, mode=0o600)
+    write_atomically(public / "s3.env", s3_environment, mode=0o600)
     (public / "bin").mkdir(exist_ok=True)
-    for name in ("kubectl", "helm"):
+    for name, program in tools.items():
         link = public / "bin" / name
-        link.unlink(missing_ok=True)
-        link.symlink_to(context.programs[name])
-    exports = [f"export KUBECONFIG={context.layout.kubeconfig}", f'export PATH="{public}/bin:$PATH"']
+        if not link.is_symlink() or link.readlink() != program:
+            link.unlink(missing_ok=True)
+            link.symlink_to(program)
+    exports = [f"export KUBECONFIG={layout.kubeconfig}", f'export PATH="{public}/bin:$PATH"']
     write_atomically(public / "env", "\n".join([*exports, "set -a", f". {public}/s3.env", "set +a", ""]))
+
+
+def ensure_s3(context: Context) -> None:
+    if not component_status(context, s3.NAME).ready:
+        restart(context, s3.NAME)
+        say(f"the S3 server is up: {s3.endpoint(context)}")
 
 
 def up(layout: Layout | None = None, *, serialize_pulls: bool | None = None) -> Context:
@@ -182,10 +191,10 @@ def up(layout: Layout | None = None, *, serialize_pulls: bool | None = None) -> 
             say("starting")
             _start_all(context)
             say(f"the cluster is up: {context.api_url}")
-        if not component_status(context, s3.NAME).ready:
-            restart(context, s3.NAME)
-            say(f"the S3 server is up: {s3.endpoint(context)}")
-        _publish(context)
+        ensure_s3(context)
+        tools = {name: context.programs[name] for name in ("kubectl", "helm")}
+        publish(layout, pki.kubeconfig_text(context, "admin"), s3.environment_text(context), tools)
+        layout.given.unlink(missing_ok=True)
     return context
 
 

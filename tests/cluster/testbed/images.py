@@ -89,13 +89,25 @@ def image_id(name: str) -> str | None:
 
 
 def _context_files(context: Path) -> Iterator[Path]:
-    """The files that a build may read: in a git checkout those that git does not ignore, else all."""
+    """The files that a build may read: in a git checkout those that git does not ignore, else all.
+
+    A `.dockerignore` that begins with `*` lets in what its `!` lines name and no more.
+    """
     listing = ["git", "-C", str(context), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     found = subprocess.run(listing, capture_output=True, text=True, check=False)
     if found.returncode == 0:
-        yield from (context / name for name in sorted(set(found.stdout.split("\0"))) if name)
+        kept = _kept_names(context)
+        names = (name for name in sorted(set(found.stdout.split("\0"))) if name)
+        yield from (context / name for name in names if kept is None or name.split("/")[0] in kept)
     else:
         yield from sorted(path for path in context.rglob("*") if not path.is_dir() or path.is_symlink())
+
+
+def _kept_names(context: Path) -> set[str] | None:
+    """First parts of the paths that `.dockerignore` lets in; None: it does not say so, all may count."""
+    path = context / ".dockerignore"
+    lines = [line for line in path.read_text().split("\n") if line and line[0] != "#"] if path.is_file() else []
+    return {line[1:].split("/")[0] for line in lines if line[0] == "!"} if lines[:1] == ["*"] else None
 
 
 def context_digest(context: Path) -> str:

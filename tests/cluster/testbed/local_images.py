@@ -15,6 +15,8 @@ from tests.cluster.testbed.settings import PAUSE_IMAGE, TESTBED_DIR, Layout
 from tests.cluster.testbed.shell import Word, run
 
 PYTHON_BASE = "localhost/batchrun/python-base:bookworm"
+PROJECT_IMAGES = {"operator": "batchrun-operator:dev", "runner": "batchrun-runner:dev"}
+"""Built from `Dockerfile.<key>`."""
 SANDBOX_IMAGES_DIR = TESTBED_DIR / "sandbox_images"
 
 
@@ -104,3 +106,11 @@ def build_project_image(layout: Layout, dockerfile: Path, tag: str, context: Pat
     """Build one of the project's own Dockerfiles on the local bases, unless `build_args` name others."""
     arguments = {"PYTHON_IMAGE": ensure_python_base(layout), "GO_IMAGE": ensure_go_base(layout), **build_args}
     return images.build_image(layout, images.Build(tag, dockerfile, context, arguments))
+
+
+def load_project_images(layout: Layout) -> None:
+    """Build and load PROJECT_IMAGES."""
+    images.require_running(layout)
+    for name, tag in PROJECT_IMAGES.items():
+        build_project_image(layout, layout.repo / f"Dockerfile.{name}", tag, layout.repo, {})
+        images.load_image(layout, tag)

@@ -16,6 +16,7 @@ from tests.cluster.testbed.pki import kubeconfig_path
 from tests.cluster.testbed.settings import (
     BRIDGE,
     CGROUP_ROOT,
+    DNS_SERVICE_IP,
     NODE_NAME,
     NODE_POD_CIDR,
     PAUSE_IMAGE,
@@ -111,13 +112,6 @@ def containerd(context: Context) -> Component:
     )
 
 
-def _name_servers() -> list[str]:
-    """The machine's own, as the cluster's DNS: without one the kubelet warns in an event of every pod."""
-    lines = Path("/etc/resolv.conf").read_text().splitlines() if Path("/etc/resolv.conf").is_file() else []
-    servers = [line.split()[1] for line in lines if line.startswith("nameserver ") and len(line.split()) > 1]
-    return [server for server in servers if not server.startswith(("127.", "::1"))][:3]
-
-
 def _kubelet_config(context: Context) -> str:
     layout = context.layout
     return f"""\
@@ -138,7 +132,8 @@ failSwapOn: false
 enforceNodeAllocatable: []
 podLogsDir: {layout.state}/pod-logs
 volumePluginDir: {layout.kubelet}/volume-plugins
-clusterDNS: {json.dumps(_name_servers())}
+clusterDNS: [{DNS_SERVICE_IP}]
+clusterDomain: cluster.local
 maxPods: 250
 imageGCHighThresholdPercent: 100
 evictionHard: {{memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%}}

@@ -40,6 +40,7 @@ CLIENTS = {
     "controller-manager": "/CN=system:kube-controller-manager",
     "scheduler": "/CN=system:kube-scheduler",
     "proxy": "/CN=system:kube-proxy",
+    "coredns": "/CN=system:coredns",
 }
 
 
@@ -75,7 +76,8 @@ def ensure_pki(context: Context) -> None:
     """Make all keys unless there is a whole set for this address that is valid for another week."""
     folder, address = context.layout.pki, context.layout.pki / "node-ip"
     valid: list[Word] = ["openssl", "x509", "-noout", "-checkend", str(7 * 24 * 3600), "-in", folder / "ca.crt"]
-    if address.is_file() and address.read_text() == context.node_ip and succeeds(valid):
+    whole = all((folder / f"{name}.crt").is_file() for name in CLIENTS)
+    if whole and address.is_file() and address.read_text() == context.node_ip and succeeds(valid):
         return
     building = folder.with_name(f".pki-{os.getpid()}")
     shutil.rmtree(building, ignore_errors=True)

@@ -23,8 +23,12 @@ def _credentials(layout: Layout) -> tuple[str, str]:
     return stored["access"], stored["secret"]
 
 
+def endpoint_at(address: str) -> str:
+    return f"http://{address}:{S3_PORT}"
+
+
 def endpoint(context: Context) -> str:
-    return f"http://{context.node_ip}:{S3_PORT}"
+    return endpoint_at(context.node_ip)
 
 
 def environment_text(context: Context) -> str:

@@ -18,8 +18,10 @@ POD_CIDR = "10.244.0.0/16"
 NODE_POD_CIDR = "10.244.0.0/24"
 SERVICE_CIDR = "10.96.0.0/16"
 API_SERVICE_IP = "10.96.0.1"
+DNS_SERVICE_IP = "10.96.0.10"
 BRIDGE = "batchrun0"
 API_PORT = 6443
+DNS_PORT = 10053
 S3_PORT = 7070
 S3_REGION = "us-east-1"
 PAUSE_IMAGE = "localhost/batchrun/pause:1"
@@ -85,6 +87,15 @@ class Layout:
     @property
     def kubeconfig(self) -> Path:
         return self.public / "kubeconfig"
+
+    @property
+    def kubectl(self) -> Path:
+        return self.public / "bin" / "kubectl"
+
+    @property
+    def given(self) -> Path:
+        """There when `kubeconfig` is a copy of one that was given from outside."""
+        return self.public / "given"
 
 
 def serialize_image_pulls() -> bool | None:

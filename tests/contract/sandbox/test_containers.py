@@ -17,7 +17,8 @@ from batchrun_runner.sandbox.errors import ErrorKind, SandboxError, SandboxUnava
 
 NEEDED_HERE = "--runtime=runc --ulimit=nofile=1024:1024 --ulimit=nproc=1024:1024"
 """For machines without CAP_SYS_RESOURCE and with cgroups in hybrid mode, where crun does not start."""
-IMAGE = "localhost/batchrun-test"
+IMAGE = f"localhost/batchrun-test-{os.getpid()}"
+"""Of this process alone: test workers run side by side."""
 APPLETS = ("sh", "cat", "echo", "id", "env", "kill", "sleep", "head", "tail", "touch", "pwd")
 
 
@@ -75,7 +76,8 @@ async def backend(sandboxd: Path, machine_arguments: tuple[str, ...]) -> AsyncIt
     )
     yield made
     await made.close()
-    assert engine_call("ps", "--all", "--quiet", "--filter=label=batchrun.dev/sandbox").stdout == ""
+    for tag in ("shell", "bare"):
+        assert engine_call("ps", "--all", "--quiet", f"--filter=ancestor={IMAGE}:{tag}").stdout == ""
 
 
 async def test_the_images_own_files_user_and_folder_are_used_and_its_entrypoint_is_not(

@@ -194,6 +194,10 @@ class Wrapper:
     def place(self) -> str:
         return self.inner.place
 
+    @property
+    def reads_at_once(self) -> int:
+        return 3
+
     def get(self, key: str) -> Stored:
         return self.inner.get(key)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.data.support import CarelessStore, DyingStore, Killed, Run, answered, failed, reference_rows
+from tests.unit.data.support import CarelessStore, DyingStore, Killed, Run, Wrapper, answered, failed, reference_rows
 
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_runner.ledger.stored import StoredRun
@@ -253,7 +253,11 @@ def test_f04_every_row_of_every_origin_has_the_same_keys_types_and_order(run: Ru
     assert next(row["reason"] for row in run.rows("left_out.jsonl")) == "UnknownTools"
 
 
-def test_large_rows_and_ranges_go_through(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reads_at_once", [1, 3])
+def test_large_rows_and_ranges_go_through(
+    run: Run, folder: FolderStore, monkeypatch: pytest.MonkeyPatch, reads_at_once: int
+) -> None:
+    run.store = folder if reads_at_once == 1 else Wrapper(folder)
     monkeypatch.setattr("batchrun_runner.merge.streams._RANGE_BYTES", 3000)
     monkeypatch.setattr("batchrun_runner.merge.streams._AHEAD_BYTES", 5000)
     monkeypatch.setattr("batchrun_runner.merge.streams._MOST_BUFFERS", 2)

@@ -30,6 +30,7 @@ type Runner struct {
 	oomPath     string
 	launched    atomic.Uint64
 	limitKills  atomic.Int64
+	started     chan struct{} // wakes the count of processes
 }
 
 // NewRunner opens what every command needs: a command may delete /dev/null later.
@@ -38,7 +39,10 @@ func NewRunner(reaper *Reaper, environment *facts.Environment) (*Runner, error) 
 	if err != nil {
 		return nil, fmt.Errorf("open /dev/null: %w", err)
 	}
-	return &Runner{reaper: reaper, environment: environment, devNull: uintptr(devNull), oomPath: memoryEvents("/")}, nil
+	return &Runner{
+		reaper: reaper, environment: environment, devNull: uintptr(devNull), oomPath: memoryEvents("/"),
+		started: make(chan struct{}, 1),
+	}, nil
 }
 
 type child struct {
@@ -72,6 +76,10 @@ func (r *Runner) start(command Command, script string, files []uintptr) (child, 
 	pid, exited, err := r.reaper.Start(shell, []string{shell, "-c", script}, attr)
 	if err != nil {
 		return child{}, startError(shell, err)
+	}
+	select {
+	case r.started <- struct{}{}:
+	default:
 	}
 	return child{pid: pid, group: Group{Tag: tag, Session: pid, Start: began}, exited: exited}, nil
 }

@@ -1,0 +1,107 @@
+"""Each prompt works in its own image; one that cannot be had fails its prompt alone (d01)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cluster.harness.runs import Run, Runs, demo_prompt
+from tests.cluster.harness.talk import calls_prompt, outputs, results
+
+PYTHON, BUSYBOX, NOSHELL = (f"batchrun-test-{name}:dev" for name in ("python", "busybox", "noshell"))
+MARKER = "/etc/batchrun-test-image"
+WITHOUT_SHELL: list[tuple[str, dict[str, Any]]] = [
+    ("read_file", {"path": MARKER}),
+    ("write_file", {"path": "/made/here.txt", "content": "one\ntwo needles\n"}),
+    ("read_file", {"path": "/made/here.txt", "offset": 2}),
+    ("search_files", {"pattern": "needle", "path": "/made"}),
+    ("terminal", {"command": "echo hello"}),
+]
+
+
+def prompt_reading(text: str) -> str:
+    """A prompt whose terminal prints the image's marker."""
+    return demo_prompt(text, f"cat {MARKER}")
+
+
+def ended(run: Run) -> list[tuple[str, str]]:
+    """Outcome and reason of every prompt, in order."""
+    return [(row["outcome"], row["reason"]) for row in run.rows()]
+
+
+@pytest.mark.timeout(240)
+def test_three_images_in_one_batch_are_each_worked_in_by_their_own_prompt(runs: Runs) -> None:
+    rows = [
+        {"prompt": prompt_reading("python"), "image": PYTHON},
+        {"prompt": prompt_reading("busybox, by the other name"), "docker_image": BUSYBOX},
+        {"prompt": calls_prompt("no shell", *WITHOUT_SHELL), "image": NOSHELL},
+        {"prompt": prompt_reading("both names: image wins"), "image": BUSYBOX, "docker_image": PYTHON},
+        {"prompt": prompt_reading("the default image")},
+    ]
+    run = runs.start("images", rows)
+    run.wait_complete(180)
+
+    python, busybox, noshell, both, default = run.rows()
+    assert ended(run) == [("completed", "")] * 5
+    assert outputs(python) == outputs(default) == ["python\n"]
+    assert outputs(busybox) == outputs(both) == ["busybox\n"]
+    assert [row["sandbox"]["image"] for row in run.rows()] == [PYTHON, BUSYBOX, NOSHELL, BUSYBOX, PYTHON]
+    assert len({row["sandbox"]["boot_id"] for row in run.rows()}) == 5
+
+    marker, written, second_line, found, terminal = results(noshell)
+    assert marker["content"] == "1|noshell"
+    assert (written["created"], second_line["content"]) == (True, "2|two needles")
+    assert [(match["path"], match["line"]) for match in found["matches"]] == [("/made/here.txt", 2)]
+    assert "shell" in terminal["error"]
+    assert "read_file" in terminal["error"], "it does not say what still works"
+    assert noshell["tool_stats"]["terminal"] == {"count": 1, "success": 0, "failure": 1}
+
+
+@pytest.mark.timeout(240)
+def test_images_that_cannot_be_had_fail_their_prompts_alone_and_by_name(runs: Runs) -> None:
+    rows = [
+        {"prompt": prompt_reading("before")},
+        {"prompt": prompt_reading("nowhere"), "image": "registry.invalid/none:1"},
+        {"prompt": prompt_reading("malformed"), "image": "Bad Image:Tag"},
+        {"prompt": prompt_reading("after"), "image": BUSYBOX},
+    ]
+    run = runs.start("lost-images", rows, sandbox={"imagePullTimeoutSeconds": 3})
+    status = run.wait_complete(180)
+
+    before, nowhere, malformed, after = run.rows()
+    assert (outputs(before), outputs(after)) == (["python\n"], ["busybox\n"])
+    assert ended(run) == [("completed", ""), *[("failed", "ImageUnavailable")] * 2, ("completed", "")]
+    assert "registry.invalid/none:1" in nowhere["message"]
+    assert "pull" in nowhere["message"], "not the registry's words"
+    assert "Bad Image:Tag" in malformed["message"]
+    assert (nowhere["api_calls"], malformed["api_calls"]) == (0, 0)
+    told = {failure["promptIndex"]: failure for failure in status["failures"]}
+    assert {index: failure["reason"] for index, failure in told.items()} == dict.fromkeys((1, 2), "ImageUnavailable")
+    assert "registry.invalid/none:1" in told[1]["message"]
+    (job,) = runs.kubectl.list("jobs", f"batchrun.dev/run={run.name},batchrun.dev/role=batch")
+    assert any(c["type"] == "Complete" and c["status"] == "True" for c in job["status"]["conditions"])
+
+
+def test_a_row_begins_in_its_own_folder_and_pods_carry_what_the_template_says(runs: Runs) -> None:
+    rows = [
+        {"prompt": demo_prompt("of its own", "pwd; cd sub 2>/dev/null || mkdir sub && cd sub", "pwd"), "cwd": "/w/new"},
+        {"prompt": demo_prompt("of the image", "pwd")},
+    ]
+    template = {
+        "labels": {"team": "blue", "batchrun.dev/run": "another"},
+        "annotations": {"example.org/note": "kept as it is"},
+    }
+    run = runs.start("folders", rows, podTemplate=template)
+    run.wait_complete(120)
+
+    own, image = run.rows()
+    assert outputs(own) == ["/w/new\n", "/w/new/sub\n"]
+    assert outputs(image) == ["/\n"]
+    assert {pod["metadata"]["labels"]["batchrun.dev/role"] for pod in run.pods()} == {"plan", "batch", "merge"}
+    for pod in run.pods():
+        assert pod["metadata"]["labels"]["team"] == "blue"
+        assert pod["metadata"]["annotations"]["example.org/note"] == "kept as it is"
+    assert not runs.kubectl.list("pods", "batchrun.dev/run=another")
+    assert json.loads(own["extra"]) == {}
