@@ -1,13 +1,10 @@
 """Where a data set's bytes come from."""
 
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
-
-import httpx
 
 from batchrun_api.names import DATASET_FILE
 from batchrun_api.spec.dataset import Dataset
@@ -17,12 +14,9 @@ from batchrun_runner.dataset.errors import DatasetUnreadable
 from batchrun_runner.dataset.rows import InvalidRow, read_rows
 from batchrun_runner.records import PromptRow
 from batchrun_runner.storage.errors import BucketMissing, CredentialsInvalid, NotFound, StorageError
-from batchrun_runner.storage.s3 import S3Store, endpoint_of
 from batchrun_runner.storage.store import ObjectStore, blocks
 
 _BLOCK_BYTES = 1 << 20
-_HTTP_ATTEMPTS = 4
-_HTTP_TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +74,25 @@ def s3_source(uri: str, access: S3Access) -> Source:
     key = unquote(parts.path.lstrip("/")) if "%" in parts.path else parts.path.lstrip("/")
     if not key:
         raise DatasetUnreadable(f"{uri} names a bucket and no object; write s3://bucket/path/to/prompts.jsonl")
-    return Source(uri, lambda: _store_blocks(S3Store(parts.netloc, "", endpoint_of(access)), key, uri))
+
+    def open_blocks() -> Iterator[bytes]:
+        from batchrun_runner.storage.s3 import S3Store, endpoint_of  # noqa: PLC0415 - loads an S3 client
+
+        return _store_blocks(S3Store(parts.netloc, "", endpoint_of(access)), key, uri)
+
+    return Source(uri, open_blocks)
 
 
 def http_source(url: str) -> Source:
     """`https://...`; copied to a temporary file first, so that a cut connection never looks like the end."""
     place = _without_secrets(url)
-    return Source(place, lambda: _http_blocks(url, place))
+
+    def open_blocks() -> Iterator[bytes]:
+        from batchrun_runner.dataset.http import http_blocks  # noqa: PLC0415 - loads an HTTP client
+
+        return http_blocks(url, place)
+
+    return Source(place, open_blocks)
 
 
 def _without_secrets(url: str) -> str:
@@ -119,32 +125,3 @@ def _store_blocks(store: ObjectStore, key: str, place: str) -> Iterator[bytes]:
         raise DatasetUnreadable(f"{place} does not exist; correct dataset.uri") from error
     except StorageError as error:
         raise DatasetUnreadable(f"{place} cannot be read: {error}") from error
-
-
-def _http_blocks(url: str, place: str) -> Iterator[bytes]:
-    with tempfile.TemporaryFile() as file:
-        for attempt in range(_HTTP_ATTEMPTS):
-            file.seek(0)
-            file.truncate()
-            try:
-                _download(url, file)
-                break
-            except httpx.HTTPStatusError as error:
-                status = error.response.status_code
-                if status < 500 or attempt == _HTTP_ATTEMPTS - 1:
-                    raise DatasetUnreadable(f"{place} answers {status}; correct dataset.uri or its access") from error
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
-                if not isinstance(error, httpx.TransportError) or attempt == _HTTP_ATTEMPTS - 1:
-                    raise DatasetUnreadable(f"{place} cannot be read: {type(error).__name__}") from error
-        file.seek(0)
-        yield from _blocks_of(file)
-
-
-def _download(url: str, file: IO[bytes]) -> None:
-    # identity: what a server compresses on the way must not look like a data set that is gzip itself.
-    with httpx.stream(
-        "GET", url, follow_redirects=True, timeout=_HTTP_TIMEOUT_SECONDS, headers={"accept-encoding": "identity"}
-    ) as response:
-        response.raise_for_status()
-        for block in response.iter_bytes(_BLOCK_BYTES):
-            file.write(block)

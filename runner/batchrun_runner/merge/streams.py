@@ -17,7 +17,7 @@ from batchrun_runner.storage.errors import NotFound, RangeMissing
 from batchrun_runner.storage.store import ObjectStore
 
 _RANGE_BYTES = 4 * 1024 * 1024
-_AHEAD_BYTES = 32 * 1024 * 1024
+_AHEAD_BYTES = 24 * 1024 * 1024
 """Ranges that are being read or wait to be written. A single longer row passes alone."""
 _MOST_BUFFERS = 512
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import CompletedPartTypeDef
 
-PART_BYTES = 16 * 1024 * 1024
+PART_BYTES = 8 * 1024 * 1024
 """Size of the parts of a large upload; S3 refuses less than 5 MiB and more than 10,000 of them."""
 _MOST_PARTS = 9_000
 _UPLOAD_THREADS = 4
