@@ -7,6 +7,7 @@ UV_VERSION := 0.13.9
 UV := $(CACHE)/uv-$(UV_VERSION)/bin/uv
 BIN := .venv/bin
 TESTBED := $(BIN)/python -m tests.cluster.testbed
+LOCKS := requirements
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .PHONY: help
@@ -24,22 +25,24 @@ $(UV):
 	$(PYTHON) -m venv --clear .venv
 	touch $@
 
-.venv/.runner: .venv/.made requirements/runner.lock pyproject.toml
+.venv/.runner: .venv/.made requirements/runner.lock requirements/build.lock pyproject.toml
 	[ -f .venv/.dev ] || $(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/runner.lock
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --build-constraints requirements/build.lock --editable .
 	touch $@
 
-.venv/.dev: .venv/.made requirements/dev.lock pyproject.toml
+.venv/.dev: .venv/.made requirements/dev.lock requirements/build.lock pyproject.toml
 	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.lock
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --build-constraints requirements/build.lock --editable .
 	touch $@
 
 .PHONY: lock
 lock: $(UV) ## Compile the lock files from pyproject.toml
-	$(COMPILE) --all-extras pyproject.toml -o requirements/dev.lock
+	$(COMPILE) --all-extras pyproject.toml -o $(LOCKS)/dev.lock
 	for extra in operator runner; do \
-	  $(COMPILE) --extra $$extra -c requirements/dev.lock pyproject.toml -o requirements/$$extra.lock; \
+	  $(COMPILE) --extra $$extra -c $(LOCKS)/dev.lock pyproject.toml -o $(LOCKS)/$$extra.lock; \
 	done
+	$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+	  | $(COMPILE) - -o $(LOCKS)/build.lock
 
 .PHONY: generate
 generate: .venv/.dev ## Write the files that are generated from the models
@@ -61,12 +64,11 @@ verify: .venv/.dev ## Lint, types, layers, generated files, locks, chart
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate.py --check
 	cd runner/sandboxd && go vet ./... && test -z "$$(gofmt -l . | tee /dev/stderr)"
-	for lock in dev operator runner; do cp requirements/$$lock.lock .venv/$$lock.lock; done
-	$(COMPILE) --all-extras pyproject.toml -o .venv/dev.lock
-	for extra in operator runner; do \
-	  $(COMPILE) --extra $$extra -c .venv/dev.lock pyproject.toml -o .venv/$$extra.lock; \
+	mkdir -p .venv/locks && cp requirements/*.lock .venv/locks/
+	$(MAKE) --no-print-directory lock LOCKS=.venv/locks
+	for lock in dev operator runner build; do \
+	  diff <(grep -v '^ *#' requirements/$$lock.lock) <(grep -v '^ *#' .venv/locks/$$lock.lock); \
 	done
-	for lock in dev operator runner; do diff <(grep -v '^ *#' requirements/$$lock.lock) <(grep -v '^ *#' .venv/$$lock.lock); done
 
 .PHONY: test-unit
 test-unit: .venv/.dev ## Tests that need no cluster
@@ -93,15 +95,15 @@ bench: .venv/.dev ## Speed, side by side with a floor (not part of the tests)
 # ---- Cluster -------------------------------------------------------------------------------------------------------
 
 .PHONY: cluster-up
-cluster-up: .venv/.dev images ## A real single-node Kubernetes and S3; leaves .cluster/kubeconfig and .cluster/s3.env
+cluster-up: images ## A real single-node Kubernetes and S3 with our images (or KUBECONFIG's); leaves .cluster/{kubeconfig,s3.env}
 
 .PHONY: images
-images: .venv/.dev ## Build both images and load them into the cluster
+images: .venv/.dev ## Build the images and load them into the cluster
 	$(TESTBED) up
 	$(TESTBED) project-images
 
 .PHONY: cluster-install
-cluster-install: cluster-up ## Install the chart into the cluster (namespace batchrun-system)
+cluster-install: cluster-up ## Install the chart there (batchrun-system), and what the example needs (batchrun-dev)
 	$(TESTBED) install
 
 .PHONY: cluster-down

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from batchrun_api.conditions import Reason
 from batchrun_api.spec.run import BatchRunSpec
 from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS, WORKING_TOOLSETS, Distribution
 
@@ -13,8 +14,7 @@ class SpecProblem:
     path: tuple[str, ...]
     """Field names below `spec`."""
     message: str
-    unavailable: bool = False
-    """A toolset that cannot work here; `tools.onUnavailable: Drop` runs without it."""
+    reason: Reason = Reason.INVALID_SPEC
 
 
 def distribution_of(spec: BatchRunSpec) -> Distribution | None:
@@ -24,8 +24,16 @@ def distribution_of(spec: BatchRunSpec) -> Distribution | None:
     return DISTRIBUTIONS.get(spec.distribution)
 
 
-def spec_problems(spec: BatchRunSpec) -> list[SpecProblem]:
-    """Everything that keeps the spec from running, in the order of the fields."""
+def spec_problems(spec: BatchRunSpec, *, for_cluster: bool) -> list[SpecProblem]:
+    """Everything that keeps the spec from running. `for_cluster` adds the rules that only a cluster has."""
+    cluster_rules = [rule for rule in BatchRunSpec.rules if rule.cluster_only and rule.holds] if for_cluster else []
+    return [
+        *(SpecProblem((), rule.message) for rule in cluster_rules if rule.holds and not rule.holds(spec)),
+        *_distribution_problems(spec),
+    ]
+
+
+def _distribution_problems(spec: BatchRunSpec) -> list[SpecProblem]:
     distribution = distribution_of(spec)
     if distribution is None:
         known = ", ".join(DISTRIBUTIONS)
@@ -39,7 +47,7 @@ def spec_problems(spec: BatchRunSpec) -> list[SpecProblem]:
         return problems
     if not any(distribution.values()):
         return [SpecProblem(("distribution",), "every toolset has probability 0: give at least one of them more")]
-    return [*_unavailable(spec, distribution)]
+    return _unavailable(spec, distribution)
 
 
 def _unavailable(spec: BatchRunSpec, distribution: Distribution) -> list[SpecProblem]:
@@ -49,11 +57,11 @@ def _unavailable(spec: BatchRunSpec, distribution: Distribution) -> list[SpecPro
         return []
     if len(missing) == len(wanted):
         message = f"none of its toolsets works in this version ({', '.join(missing)}): choose another distribution"
-        return [SpecProblem(("distribution",), message)]
+        return [SpecProblem(("distribution",), message, Reason.TOOLSET_UNAVAILABLE)]
     if spec.tools.on_unavailable == "Drop":
         return []
     message = (
         f"these toolsets do not work in this version: {', '.join(missing)}; "
         "set tools.onUnavailable to Drop to run without them, or choose another distribution"
     )
-    return [SpecProblem(("distribution",), message, unavailable=True)]
+    return [SpecProblem(("distribution",), message, Reason.TOOLSET_UNAVAILABLE)]

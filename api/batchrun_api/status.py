@@ -66,7 +66,7 @@ class PlanStatus(ApiModel):
     """Rows that were skipped."""
     done_before: Count = 0
     """Prompts that were already done when the plan was made."""
-    recorded: Annotated[str, Field(max_length=8192)] = ""
+    recorded: Annotated[str, Field(max_length=16384)] = ""
     """Batches whose end is counted here, as ranges: `0-37,39`."""
     attempts: Annotated[dict[Word, Count], Field(max_length=1000)] = Field(default_factory=dict)
     """Attempts lost so far, by batch, for batches that are not recorded yet."""

@@ -8,7 +8,6 @@ import structlog
 
 from batchrun_api import names
 from batchrun_api.conditions import Reason
-from batchrun_operator.gather import refusal_of
 from batchrun_operator.kube import AlreadyExists, Conflict, KubeError, NotFound, Refused
 from batchrun_operator.manifests.meta import LABEL_MANAGED_BY, MANAGED_BY, Manifest
 from batchrun_operator.manifests.plan_shards import ANNOTATION_SHA256
@@ -106,7 +105,7 @@ class _Hand:
                 self._refuse(name, Refusal(Reason.POD_REFUSED.value, f"a Job named {name} exists and is not ours"))
                 return
         except Refused as error:
-            self._refuse(name, refusal_of(error.message))
+            self._refuse(name, Refusal.of(error.message))
             return
         self._memory.refusals.pop(name, None)
 

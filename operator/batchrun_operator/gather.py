@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from batchrun_api import frames, names
-from batchrun_api.conditions import Reason
 from batchrun_api.exit_codes import ExitCode
 from batchrun_operator.kube import NotFound
 from batchrun_operator.manifests.meta import Role
@@ -111,11 +110,5 @@ async def _failed_creates(api: Api, run: Run, jobs: Sequence[Job], clock: Clock)
         events = await api.find("events", run.namespace, fields=fields)
         if events:
             newest = max(events, key=lambda event: str(event.get("lastTimestamp") or ""))
-            found[job.name] = refusal_of(str(newest.get("message") or ""))
+            found[job.name] = Refusal.of(str(newest.get("message") or ""))
     return found
-
-
-def refusal_of(message: str) -> Refusal:
-    """The condition reason for what an admission check said."""
-    reason = Reason.QUOTA_EXCEEDED if "exceeded quota" in message else Reason.POD_REFUSED
-    return Refusal(reason.value, message)

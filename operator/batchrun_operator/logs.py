@@ -32,4 +32,5 @@ def configure_logs(level: str, form: LogFormat) -> None:
         )
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    for chatty in ("kopf.objects", "kopf.activities.probe", "aiohttp.access"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -16,6 +16,7 @@ from batchrun_operator.settings import Settings, SettingsInvalid, from_environ
 EXIT_USAGE = 2
 EXIT_UNAVAILABLE = 1
 START_TRIES = 20
+IDENTITY = "batchrun-operator"
 
 log = structlog.get_logger()
 
@@ -30,6 +31,8 @@ async def serve(settings: Settings) -> int:
         await kopf.operator(
             registry=registry,
             standalone=True,
+            # kopf's own guess looks up the user's name, which an arbitrary uid need not have.
+            identity=IDENTITY,  # type: ignore[arg-type]
             clusterwide=not settings.namespaces,
             namespaces=settings.namespaces,
             liveness_endpoint=f"http://0.0.0.0:{settings.liveness_port}/healthz" if settings.liveness_port else None,

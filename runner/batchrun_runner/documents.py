@@ -9,7 +9,7 @@ import yaml
 from pydantic import ValidationError
 
 from batchrun_api.checks import spec_problems
-from batchrun_api.spec import BatchRun, BatchRunSpec
+from batchrun_api.spec import BatchRun
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -127,13 +127,7 @@ def _checked(file: Path, document: _Document, *, for_cluster: bool) -> BatchRun:
         run = BatchRun.model_validate(document.value)
     except ValidationError as error:
         raise InvalidFile(file, [*_problems(document.node, error)]) from error
-    found = [(("spec", *problem.path), problem.message) for problem in spec_problems(run.spec)]
-    if for_cluster:
-        found += [
-            (("spec",), rule.message)
-            for rule in BatchRunSpec.rules
-            if rule.cluster_only and rule.holds and not rule.holds(run.spec)
-        ]
+    found = [(("spec", *problem.path), problem.message) for problem in spec_problems(run.spec, for_cluster=for_cluster)]
     if found:
         raise InvalidFile(file, [_problem(document.node, path, message) for path, message in found])
     return run

@@ -1,5 +1,6 @@
 """The command line. Each command imports what it needs when it is called: help must not load a model client."""
 
+import signal
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -104,6 +105,7 @@ PlanIdOption = Annotated[str, typer.Option("--plan-id", help="Id of the plan.")]
 @app.command()
 def plan(config: ConfigOption, plan_id: PlanIdOption) -> None:
     """In a plan pod: find out what is to be done, and print the plan for the operator."""
+    _end_on_sigterm()
     from batchrun_runner.pod import plan_step
 
     raise typer.Exit(plan_step(config, plan_id))
@@ -116,9 +118,10 @@ def batch(
     batch: Annotated[int, typer.Option(help="Number of the batch.", min=0)],
     offset: Annotated[int, typer.Option(help="First byte of its rows in the plan's rows object.", min=0)],
     length: Annotated[int, typer.Option(help="Bytes of its rows.", min=1)],
-    attempt: Annotated[int, typer.Option(help="Which attempt this is, from 0.", min=0)] = 0,
+    attempt: Annotated[int, typer.Option(help="Which attempt this is, from 1.", min=1)] = 1,
 ) -> None:
     """In a batch pod: run the agent over the prompts of one batch."""
+    _end_on_sigterm()
     from batchrun_runner.pod import batch_step
 
     raise typer.Exit(batch_step(config, plan_id, number=batch, offset=offset, length=length, attempt=attempt))
@@ -127,9 +130,17 @@ def batch(
 @app.command()
 def merge(config: ConfigOption, plan_id: PlanIdOption) -> None:
     """In a merge pod: put the results together."""
+    _end_on_sigterm()
     from batchrun_runner.pod import merge_step
 
     raise typer.Exit(merge_step(config, plan_id))
+
+
+def _end_on_sigterm() -> None:
+    """PID 1 of a container ignores SIGTERM until it has a handler, and the imports take a while."""
+    from batchrun_api.exit_codes import ExitCode
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.WORK_LEFT))
 
 
 def run() -> None:

@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pydantic import TypeAdapter, ValidationError
+
 from batchrun_api.names import ENV_API_KEY, ENV_EPHEMERAL_SYSTEM_PROMPT
 from batchrun_api.spec import BatchRun, BatchRunSpec, PrefillMessage
 
@@ -28,6 +30,20 @@ class RunSettings:
     """None: the server needs no key."""
     ephemeral_system_prompt: str | None = field(default=None, repr=False)
     prefill_messages: tuple[PrefillMessage, ...] = field(default=(), repr=False)
+
+
+class PrefillInvalid(ValueError):
+    """A text is no JSON list of messages; the message says where."""
+
+
+def prefill_messages(text: str) -> tuple[PrefillMessage, ...]:
+    """Messages from their JSON list. Raises PrefillInvalid."""
+    try:
+        return tuple(TypeAdapter(list[PrefillMessage]).validate_json(text))
+    except ValidationError as error:
+        detail = error.errors(include_url=False)[0]
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
+        raise PrefillInvalid(f"is no JSON list of messages {{role, content}}: {where} {detail['msg']}") from error
 
 
 def from_batchrun(

@@ -54,7 +54,7 @@ def test_three_images_in_one_batch_are_each_worked_in_by_their_own_prompt(runs: 
     assert marker["content"] == "1|noshell"
     assert (written["created"], second_line["content"]) == (True, "2|two needles")
     assert [(match["path"], match["line"]) for match in found["matches"]] == [("/made/here.txt", 2)]
-    assert "shell" in terminal["error"]
+    assert "neither bash nor sh" in terminal["error"]
     assert "read_file" in terminal["error"], "it does not say what still works"
     assert noshell["tool_stats"]["terminal"] == {"count": 1, "success": 0, "failure": 1}
 

@@ -130,6 +130,12 @@ class BatchRunSpec(ApiModel):
             cluster_only=True,
         ),
         Rule(
+            cel="!has(self.dataset.uri) || !self.dataset.uri.startsWith('file:')",
+            message="dataset.uri file:// works on one machine only: use s3://, https:// or a ConfigMap",
+            holds=lambda self: self.dataset.uri is None or not self.dataset.uri.startswith("file:"),
+            cluster_only=True,
+        ),
+        Rule(
             cel="!(self.filters.requireReasoning && self.model.reasoning.?effort.orValue('') == 'none')",
             message="reasoning effort none leaves nothing for filters.requireReasoning to keep: set it to false",
             holds=lambda self: not (self.filters.require_reasoning and self.model.reasoning.effort == "none"),

@@ -6,7 +6,7 @@ from pydantic import Discriminator, Field, Tag, WithJsonSchema
 
 from batchrun_api.spec.base import ApiModel, ImageName
 
-_QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?([EPTGMk]i?|m)?$"
+_QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(Ki|[EPTGM]i?|k|m)?$"
 
 Quantity = Annotated[
     Annotated[str, Field(max_length=32, pattern=_QUANTITY_PATTERN), Tag("text")]

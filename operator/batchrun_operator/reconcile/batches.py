@@ -170,7 +170,7 @@ def _report(sheet: Worksheet, plan: Plan, turn: _Round, started: list[str], trou
     )
     if finished == total:
         return
-    text = f"{finished} of {total} batches finished, {active} running"
+    text = f"{finished} of {total} batches finished, {active} at work"
     if is_suspended(sheet) and not turn.busy:
         sheet.progressing(False, Reason.SUSPENDED, f"suspended: {text}", Phase.SUSPENDED)
         return

@@ -46,7 +46,7 @@ def begin_plan(sheet: Worksheet) -> bool:
 def refuse_invalid_spec(sheet: Worksheet) -> bool:
     """What the schema let through and yet cannot be."""
     if sheet.run.spec is None:
-        fail(sheet, Reason.INVALID_SPEC, f"{sheet.run.spec_error}. Mend the spec and apply it again.")
+        fail(sheet, sheet.run.spec_error_reason, f"{sheet.run.spec_error}. Mend the spec and apply it again.")
     return sheet.run.spec is None
 
 
@@ -88,7 +88,7 @@ def is_finished(sheet: Worksheet) -> bool:
 
 def fail(sheet: Worksheet, reason: Reason, message: str) -> None:
     """The run ends Failed; what is running is stopped and stores what it has."""
-    text = f"{message.rstrip()} {how_to_retry(sheet)}"
+    text = message if sheet.run.spec is None else f"{message} To try again unchanged: {how_to_retry(sheet)}"
     _end(sheet, ConditionType.FAILED, Phase.FAILED, reason, text)
     if reason is not Reason.TOO_MANY_PROMPTS_FAILED:
         sheet.delete_jobs(job for job in sheet.jobs if not job.finished)
@@ -110,12 +110,9 @@ def _end(sheet: Worksheet, kind: ConditionType, phase: Phase, reason: Reason, me
 
 
 def how_to_retry(sheet: Worksheet) -> str:
-    """The command that makes a finished run go on."""
+    """The command that makes a finished run go on without a change."""
     name, namespace = sheet.run.name, sheet.run.namespace
-    return (
-        "To go on without a change: "
-        f"kubectl -n {namespace} annotate batchrun {name} batchrun.dev/retry=$(date +%s) --overwrite"
-    )
+    return f"kubectl -n {namespace} annotate batchrun {name} batchrun.dev/retry=$(date +%s) --overwrite"
 
 
 def stay_finished(sheet: Worksheet) -> bool:

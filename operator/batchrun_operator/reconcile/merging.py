@@ -139,12 +139,12 @@ def _summary(sheet: Worksheet, result: MergeResult) -> str:
     place = ""
     if output is not None:
         folder = "/".join(part for part in (output.s3.prefix, sheet.spec.run_name or sheet.run.name) if part)
-        place = f" Results: s3://{output.s3.bucket}/{folder}/"
+        place = f" Results are in s3://{output.s3.bucket}/{folder}/."
     return f"{result.total} prompts: {words or 'none'}.{place}"
 
 
 def _how_to_resume(sheet: Worksheet) -> str:
     return (
-        "Applying the same file again changes nothing; to resume: apply it with a change, kubectl replace --force "
-        f"-f FILE, or the retry annotation. {how_to_retry(sheet)}"
+        "Applying the same file again changes nothing; to resume, apply it with a change, or "
+        f"kubectl replace --force -f FILE, or {how_to_retry(sheet)}"
     )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from batchrun_api.conditions import Reason
 from batchrun_api.plan import Plan
 from batchrun_api.spec.run import BatchRunSpec
 from batchrun_api.status import BatchRunStatus
@@ -21,6 +22,7 @@ class Run:
     spec: BatchRunSpec | None
     """None: it is not valid, `spec_error` says why."""
     spec_error: str
+    spec_error_reason: Reason
     plan_id: str
     """What the plan's id must be, for this spec and retry annotation."""
     status: BatchRunStatus
@@ -126,6 +128,12 @@ class Refusal:
 
     reason: str
     message: str
+
+    @classmethod
+    def of(cls, message: str) -> "Refusal":
+        """With the condition reason for what an admission check said."""
+        reason = Reason.QUOTA_EXCEEDED if "exceeded quota" in message else Reason.POD_REFUSED
+        return cls(reason.value, message)
 
 
 @dataclass(frozen=True, slots=True)

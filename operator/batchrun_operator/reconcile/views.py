@@ -6,6 +6,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from batchrun_api import names
+from batchrun_api.checks import spec_problems
+from batchrun_api.conditions import Reason
 from batchrun_api.spec.run import BatchRunSpec
 from batchrun_api.status import BatchRunStatus
 from batchrun_operator.manifests.meta import Role
@@ -20,7 +22,7 @@ from batchrun_operator.reconcile.observed import (
     Terminated,
     Waiting,
 )
-from batchrun_operator.reconcile.validity import explain, problems
+from batchrun_operator.reconcile.validity import explain
 
 Raw = Mapping[str, Any]
 _TEXT_LIMIT_CHARS = 2000
@@ -29,7 +31,7 @@ _TEXT_LIMIT_CHARS = 2000
 def read_run(raw: Raw) -> Run:
     """The BatchRun."""
     meta, spec_raw = raw["metadata"], raw.get("spec") or {}
-    spec, error = _read_spec(spec_raw)
+    spec, error, reason = _read_spec(spec_raw)
     retry = (meta.get("annotations") or {}).get(names.ANNOTATION_RETRY, "")
     return Run(
         name=meta["name"],
@@ -38,19 +40,23 @@ def read_run(raw: Raw) -> Run:
         generation=meta.get("generation", 0),
         spec=spec,
         spec_error=error,
+        spec_error_reason=reason,
         plan_id=plan_id(meta["uid"], spec_for_identity(spec) if spec else dict(spec_raw), retry),
         status=_read_status(raw.get("status") or {}),
         leaving="deletionTimestamp" in meta,
     )
 
 
-def _read_spec(raw: Raw) -> tuple[BatchRunSpec | None, str]:
+def _read_spec(raw: Raw) -> tuple[BatchRunSpec | None, str, Reason]:
     try:
         spec = BatchRunSpec.model_validate(raw)
     except ValidationError as error:
-        return None, explain(error)
-    found = problems(spec)
-    return (None, "; ".join(found)) if found else (spec, "")
+        return None, explain(error), Reason.INVALID_SPEC
+    found = spec_problems(spec, for_cluster=True)
+    if not found:
+        return spec, "", Reason.INVALID_SPEC
+    text = "; ".join(": ".join([".".join(["spec", *problem.path]), problem.message]) for problem in found)
+    return None, text, found[0].reason
 
 
 def _read_status(raw: Raw) -> BatchRunStatus:

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 import orjson
 
+from batchrun_runner.dataset.keys import KeyMaker
 from batchrun_runner.dataset.lines import ROW_LIMIT_BYTES, Line, split_lines
 from batchrun_runner.dataset.text import clean_text
-from batchrun_runner.ledger.identity import KeyMaker
 from batchrun_runner.records import PromptRow
 
 _KNOWN = frozenset({"prompt", "image", "docker_image", "cwd", "id"})

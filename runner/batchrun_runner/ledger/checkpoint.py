@@ -104,7 +104,7 @@ def write_checkpoint(
     for batch, entries in batches.items():
         skipped = old.get(batch, {}).get("skipped", 0)
         stats[batch] = stats_of(entries, skipped=min(skipped, len(entries)))
-    store.put(layout.CHECKPOINT, Checkpoint(run_name, set(done), stats).encode(now))
+    store.put(layout.CHECKPOINT, Checkpoint(run_name, set(done), stats).encode(now), durable=False)
 
 
 def add_batch(
@@ -124,7 +124,7 @@ def add_batch(
         checkpoint.completed_prompts.update(entry.prompt_index for entry in ended if entry.is_done)
         checkpoint.batch_stats[batch] = stats_of(ended, skipped=skipped)
         try:
-            put_version(store, layout.CHECKPOINT, checkpoint.encode(clock()), replaces=etag)
+            put_version(store, layout.CHECKPOINT, checkpoint.encode(clock()), replaces=etag, durable=False)
         except PreconditionFailed:
             pause(random.uniform(0, min(1.0, 0.01 * 2**attempt)))  # noqa: S311 - jitter
             continue

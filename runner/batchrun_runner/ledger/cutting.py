@@ -13,10 +13,10 @@ from batchrun_api.outcomes import Outcome
 from batchrun_api.plan import Plan, PlanCounts, PlannedBatch
 from batchrun_api.spec import BatchRunSpec
 from batchrun_runner.dataset.errors import DatasetInvalid
+from batchrun_runner.dataset.keys import text_digest
 from batchrun_runner.dataset.rows import InvalidRow
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.filters import judge
-from batchrun_runner.ledger.identity import text_digest
 from batchrun_runner.ledger.matching import Matcher
 from batchrun_runner.ledger.stored import StoredRow
 from batchrun_runner.records import PromptRow

@@ -1,44 +1,12 @@
-"""What a prompt is and what a configuration is (docs/decisions/0004)."""
+"""What a configuration is: the parts that act on results, each with its digest (docs/decisions/0004)."""
 
-import hashlib
 import json
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from batchrun_api.toolsets import DISTRIBUTIONS
+from batchrun_runner.dataset.keys import canonical_json, digest_of
 from batchrun_runner.settings import RunSettings
-
-_DIGEST_CHARS = 24
-_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def canonical_json(value: Any) -> bytes:
-    """The one JSON text of a value: sorted keys, no spaces, UTF-8. The standard library's, for it must never change."""
-    return _ENCODER.encode(value).encode()
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:_DIGEST_CHARS]
-
-
-def text_digest(prompt: str) -> str:
-    """What a row of the reference is matched by: its prompt, without white space around it."""
-    return _digest(prompt.strip().encode("utf-8", "surrogatepass"))
-
-
-class KeyMaker:
-    """Gives each row of one data set, in its order, its key `<digest>-<occurrence>-<sample>`."""
-
-    def __init__(self) -> None:
-        self._seen: Counter[str] = Counter()
-
-    def key(self, **acting: str) -> str:
-        """The key of the next row. Fields that are empty count as not set; texts must be cleaned."""
-        digest = _digest(canonical_json({name: value for name, value in acting.items() if value}))
-        occurrence = self._seen[digest]
-        self._seen[digest] = occurrence + 1
-        return f"{digest}-{occurrence}-0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +21,7 @@ class Configuration:
     @property
     def digest(self) -> str:
         """The configuration digest that every row carries."""
-        return _digest(canonical_json(self.parts))
+        return digest_of(canonical_json(self.parts))
 
     def encode(self) -> bytes:
         """The content of `configs/<digest>.json`."""
@@ -106,7 +74,7 @@ def configuration(settings: RunSettings) -> Configuration:
         "distribution": spec.distribution if isinstance(spec.distribution, str) else values["distribution"]
     }
     return Configuration(
-        parts={name: _digest(canonical_json(value)) for name, value in values.items()},
+        parts={name: digest_of(canonical_json(value)) for name, value in values.items()},
         shown={name: _text(value) for name, value in shown.items() if value},
     )
 

@@ -18,11 +18,13 @@ from batchrun_runner.ledger.files import read_ledger
 from batchrun_runner.ledger.filters import calls_unknown_tools, filtered, has_reasoning
 from batchrun_runner.ledger.layout import PartName
 from batchrun_runner.ledger.parts import decode_part, encode_part, list_parts
+from batchrun_runner.ledger.stored import refresh_index
 from batchrun_runner.records import PromptResult, PromptRow
-from batchrun_runner.storage.errors import NotFound
+from batchrun_runner.storage.errors import NotFound, StorageError
 from batchrun_runner.storage.store import ObjectStore
 
 _log = logging.getLogger(__name__)
+_INDEX_EVERY_BATCHES = 256
 _REASONS = {str(reason): reason for reason in Reason}
 
 End = tuple[Outcome, Reason | None]
@@ -146,12 +148,21 @@ class BatchRecorder:
             skipped=min(self._found_at_start, len(entries)),
             clock=self._clock,
         )
+        if self._batch % _INDEX_EVERY_BATCHES == _INDEX_EVERY_BATCHES - 1:
+            self._refresh_index()
         return BatchTotals(
             completed=outcomes[Outcome.COMPLETED],
             truncated=outcomes[Outcome.TRUNCATED],
             discarded=outcomes[Outcome.DISCARDED],
             failed=outcomes[Outcome.FAILED],
         )
+
+    def _refresh_index(self) -> None:
+        try:
+            refresh_index(self._store)
+        except StorageError as error:
+            # Only a resume would have been faster.
+            _log.warning("the index of ledgers was not renewed: %s", error)
 
     def _part(self, key: str, *, is_start: bool = False) -> PartName:
         return PartName(self._batch, key, self._writer, is_start)

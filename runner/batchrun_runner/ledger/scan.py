@@ -9,9 +9,9 @@ import orjson
 
 from batchrun_api.outcomes import Outcome
 from batchrun_api.toolsets import ALL_TOOLS
+from batchrun_runner.dataset.keys import text_digest
 from batchrun_runner.ledger.entry import FOREIGN_SCHEMA, MESSAGE_LIMIT_CHARS, ROW_SCHEMA, LedgerEntry
 from batchrun_runner.ledger.filters import calls_unknown_tools
-from batchrun_runner.ledger.identity import text_digest
 from batchrun_runner.records import ToolStat, Usage
 
 _THOUGHT = re.compile(r"<(?:think|REASONING_SCRATCHPAD)>\s*[^\s<]")

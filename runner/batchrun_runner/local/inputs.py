@@ -11,7 +11,7 @@ from batchrun_api.spec.model import OPENROUTER_URL
 from batchrun_runner import settings as run_settings
 from batchrun_runner.dataset.sources import Source, file_source, source_of, text_source
 from batchrun_runner.documents import RunFile
-from batchrun_runner.settings import RunSettings
+from batchrun_runner.settings import PrefillInvalid, RunSettings, prefill_messages
 
 DEMO_MODEL = "demo/scripted"
 
@@ -32,7 +32,10 @@ def settings_of(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> Ru
     prefill: tuple[PrefillMessage, ...] = ()
     if agent.prefill_messages_from:
         text = _config_map_text(file, run_file, agent.prefill_messages_from.config_map_key_ref, "prefillMessagesFrom")
-        prefill = prefill_messages(text, f"{file}: spec.agent.prefillMessagesFrom")
+        try:
+            prefill = prefill_messages(text)
+        except PrefillInvalid as error:
+            raise BadInput(f"{file}: spec.agent.prefillMessagesFrom: {error}") from error
     keys = {**environ, names.ENV_API_KEY: _api_key(file, run_file, environ) or ""}
     return run_settings.from_batchrun(run, prefill_messages=prefill, environ=keys)
 
@@ -74,15 +77,3 @@ def _config_map_text(file: Path, run_file: RunFile, reference: ConfigMapKeyRef, 
             "on one machine it must stand there as a document of its own"
         )
     return text
-
-
-def prefill_messages(text: str, place: str) -> tuple[PrefillMessage, ...]:
-    """Messages from their JSON list. Raises BadInput."""
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - rarely needed
-
-    try:
-        return tuple(TypeAdapter(list[PrefillMessage]).validate_json(text))
-    except ValidationError as error:
-        detail = error.errors(include_url=False)[0]
-        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
-        raise BadInput(f"{place}: is not a JSON list of messages {{role, content}}: {where} {detail['msg']}") from error

@@ -74,8 +74,8 @@ def _merge(
     _check(result, rows, stored, selection)
     _publish(store, workdir)
     statistics = run_statistics(settings, figures, result, rows, clock())
-    store.put(layout.STATISTICS, statistics.encode())
-    store.put(layout.CARD, dataset_card(settings.run_name, settings.spec.model.name).encode())
+    store.put(layout.STATISTICS, statistics.encode(), durable=False)
+    store.put(layout.CARD, dataset_card(settings.run_name, settings.spec.model.name).encode(), durable=False)
     _write_checkpoint(store, settings.run_name, stored, selection, clock())
     return Merged(result, statistics)
 

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 
 from batchrun_api.messages import MergeResult
+from batchrun_runner.dataset.keys import canonical_json
 from batchrun_runner.ledger.checkpoint import timestamp
-from batchrun_runner.ledger.identity import canonical_json
 from batchrun_runner.merge.figures import Figures, reasoning_statistics, token_statistics, tool_statistics
 from batchrun_runner.settings import RunSettings
 

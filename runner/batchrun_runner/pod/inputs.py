@@ -9,8 +9,7 @@ from batchrun_api.conditions import Reason
 from batchrun_api.names import PREFILL_FILE
 from batchrun_api.spec import BatchRun
 from batchrun_runner import settings as run_settings
-from batchrun_runner.local.inputs import BadInput, prefill_messages
-from batchrun_runner.settings import Owner, RunSettings
+from batchrun_runner.settings import Owner, PrefillInvalid, RunSettings, prefill_messages
 from batchrun_runner.storage.s3 import S3Store, endpoint_of
 from batchrun_runner.storage.store import ObjectStore
 
@@ -25,13 +24,13 @@ def read_settings(config: Path, environ: Mapping[str, str], *, prefill: Path = P
     """The run's settings. Raises ConfigurationInvalid."""
     try:
         run = BatchRun.model_validate_json(config.read_bytes())
-        messages = prefill_messages(prefill.read_text(), "prefillMessagesFrom") if prefill.exists() else ()
+        messages = prefill_messages(prefill.read_text()) if prefill.exists() else ()
     except ValidationError as error:
         detail = error.errors(include_url=False)[0]
         path = ".".join(str(step) for step in detail["loc"])
         raise ConfigurationInvalid(f"{path}: {detail['msg']}") from error
-    except BadInput as error:
-        raise ConfigurationInvalid(str(error)) from error
+    except PrefillInvalid as error:
+        raise ConfigurationInvalid(f"spec.agent.prefillMessagesFrom: the text {error}") from error
     if run.spec.output is None:
         raise ConfigurationInvalid("spec.output: is needed on a cluster; name the bucket in output.s3")
     meta = run.metadata

@@ -79,12 +79,14 @@ class FolderStore:
                 return None
         return Listed(key, status.st_size, _etag(status))
 
-    def put(self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False) -> str:
+    def put(
+        self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False, durable: bool = True
+    ) -> str:
         """See ObjectStore."""
         with _door(key), self._temporary() as temporary:
             with temporary.open("wb", buffering=0) as file:
                 _write_all(file.fileno(), body)
-                if body and self._syncs:
+                if body and durable and self._syncs:
                     os.fsync(file.fileno())
             return self._publish(temporary, key, if_match, if_none_match)
 

@@ -86,7 +86,9 @@ class S3Store:
             return None
         return Listed(key, answer["ContentLength"], answer["ETag"])
 
-    def put(self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False) -> str:
+    def put(
+        self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False, durable: bool = True
+    ) -> str:
         """See ObjectStore."""
         conditions = _conditions(if_match, if_none_match)
         try:

@@ -56,11 +56,14 @@ class ObjectStore(Protocol):
         """Size and etag; None where there is no such object."""
         ...
 
-    def put(self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False) -> str:
+    def put(
+        self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False, durable: bool = True
+    ) -> str:
         """Write the whole object and return its etag.
 
         `if_match`: only over the version with this etag; `if_none_match`: only where there is none yet. Both raise
         PreconditionFailed on a store that honours them; see `honours_conditions`.
+        `durable=False`: it can be made again, so the disk need not have it before this returns.
         """
         ...
 
@@ -88,8 +91,7 @@ class ObjectStore(Protocol):
     ) -> str:
         """Write a file as an object and return its etag; conditions as for `put`.
 
-        `consume`: the file may be moved instead of copied. `durable=False`: it can be made again, so the disk need
-        not have it before this returns.
+        `consume`: the file may be moved instead of copied. `durable` as for `put`.
         """
         ...
 
@@ -106,11 +108,11 @@ def probe_conditional_writes(store: ObjectStore) -> bool:
     """Try both conditions on an object of our own: some stores refuse them, some ignore them in silence."""
     key = f"probe-{secrets.token_hex(8)}"
     try:
-        etag = store.put(key, b"1", if_none_match=True)
+        etag = store.put(key, b"1", if_none_match=True, durable=False)
         return (
             _is_refused(store, key, if_none_match=True)
             and _is_refused(store, key, if_match='"00000000000000000000000000000000"')
-            and bool(store.put(key, b"2", if_match=etag))
+            and bool(store.put(key, b"2", if_match=etag, durable=False))
         )
     except StorageError:
         return False
@@ -120,20 +122,20 @@ def probe_conditional_writes(store: ObjectStore) -> bool:
 
 def _is_refused(store: ObjectStore, key: str, *, if_match: str | None = None, if_none_match: bool = False) -> bool:
     try:
-        store.put(key, b"3", if_match=if_match, if_none_match=if_none_match)
+        store.put(key, b"3", if_match=if_match, if_none_match=if_none_match, durable=False)
     except PreconditionFailed:
         return True
     return False
 
 
-def put_version(store: ObjectStore, key: str, body: bytes, *, replaces: str | None) -> str:
+def put_version(store: ObjectStore, key: str, body: bytes, *, replaces: str | None, durable: bool = True) -> str:
     """Write over the version with the etag `replaces` (None: where nothing is yet), as far as the store can tell.
 
     Raises PreconditionFailed where it can and the version is another one.
     """
     if not store.honours_conditions():
-        return store.put(key, body)
-    return store.put(key, body, if_match=replaces, if_none_match=replaces is None)
+        return store.put(key, body, durable=durable)
+    return store.put(key, body, if_match=replaces, if_none_match=replaces is None, durable=durable)
 
 
 def upload_version(store: ObjectStore, path: Path, key: str, *, replaces: str | None) -> str:

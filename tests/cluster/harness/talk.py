@@ -10,7 +10,7 @@ _RESPONSE = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
 
 
 def calls_prompt(text: str, *calls: tuple[str, dict[str, Any]], reconnect: bool = False) -> str:
-    """A prompt that makes one tool call a turn, then answers. `reconnect`: each model call is a connection of its own."""
+    """A prompt that makes one tool call a turn, then answers. `reconnect`: over a new connection each time."""
     turns: list[dict[str, Any]] = [
         {"reasoning": "next", "tool_calls": [{"name": name, "arguments": arguments}]} for name, arguments in calls
     ]

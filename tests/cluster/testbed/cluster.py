@@ -199,10 +199,14 @@ def up(layout: Layout | None = None, *, serialize_pulls: bool | None = None) -> 
 
 
 def down(layout: Layout | None = None) -> None:
-    """Stop everything and remove all but the cache. Works without a cluster and without the programs."""
+    """Stop everything and remove all but the cache. Works without a cluster and without the programs.
+
+    A cluster that was given is only forgotten.
+    """
     layout = layout or Layout()
     with locked(layout.lock):
-        cleanup.clean(layout)
+        if layout.state.is_dir() or not layout.given.is_file():
+            cleanup.clean(layout)
         cleanup.forget(layout)
     say("the cluster is gone")
 

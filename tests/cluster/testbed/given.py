@@ -104,4 +104,4 @@ def check_images(layout: Layout) -> None:
         raise HostError(
             _HOW_TO_LOAD.format(missing=", ".join(missing), variables=variables, sandbox_images=sandbox_images)
         )
-    say("the images are in the cluster of KUBECONFIG; load them again after a change")
+    say("nothing is built for the cluster of KUBECONFIG: load the images again after a change")

@@ -42,7 +42,7 @@ def _kubectl(layout: Layout, *words: Word, stdin: str | None = None) -> str:
     return run([layout.kubectl, "--kubeconfig", layout.kubeconfig, *words], stdin=stdin)
 
 
-def _image_values(name: str) -> dict[str, str]:
+def image_values(name: str) -> dict[str, str]:
     """`team/image:1@sha256:2` as the chart wants it."""
     tagged, _, digest = name.partition("@")
     folder, slash, last = tagged.rpartition("/")
@@ -61,8 +61,8 @@ def _chart_values(layout: Layout) -> dict[str, Any]:
             raise HostError("the images are not built: run `python -m tests.cluster.testbed project-images`")
         mark = built.image_id
     return {
-        "image": _image_values(names["operator"]),
-        "runnerImage": _image_values(names["runner"]),
+        "image": image_values(names["operator"]),
+        "runnerImage": image_values(names["runner"]),
         "runs": {"namespaces": []},
         "podAnnotations": {"batchrun.dev/image-id": mark},
     }
@@ -115,7 +115,7 @@ def _dev_objects(store: Mapping[str, str]) -> dict[str, Any]:
         named("v1", "Namespace", DEV_NAMESPACE),
         named("v1", "Secret", "s3-credentials", stringData=keys),
     ]
-    address = _pod_address(store["AWS_ENDPOINT_URL"])
+    address = pod_address(store["AWS_ENDPOINT_URL"])
     if address is not None:
         host, port = address
         items += [
@@ -132,7 +132,7 @@ def _dev_objects(store: Mapping[str, str]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
-def _pod_address(endpoint_url: str) -> tuple[str, int] | None:
+def pod_address(endpoint_url: str) -> tuple[str, int] | None:
     """IPv4 address and port for a Service, None where it would not do: TLS wants the real name, loopback is the pod."""
     parts = urlsplit(endpoint_url)
     try:

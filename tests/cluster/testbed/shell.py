@@ -39,20 +39,26 @@ def run(
     cwd: Path | None = None,
     timeout_seconds: float | None = None,
 ) -> str:
-    """Run to the end and give back stdout; CommandError with the output when the status is not 0."""
+    """Run to the end and give back stdout; CommandError with the output when the status is not 0.
+
+    A program that is not there counts as status 127.
+    """
     words = [str(word) for word in argv]
-    done = subprocess.run(
-        words,
-        input=stdin,
-        stdin=subprocess.DEVNULL if stdin is None else None,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env=environment(extra_env),
-        cwd=cwd,
-        timeout=timeout_seconds,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            words,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=environment(extra_env),
+            cwd=cwd,
+            timeout=timeout_seconds,
+            check=False,
+        )
+    except FileNotFoundError as error:  # as a shell says it
+        raise CommandError(words, 127, str(error)) from error
     if done.returncode != 0:
         raise CommandError(words, done.returncode, done.stdout[-2000:] + done.stderr)
     return done.stdout

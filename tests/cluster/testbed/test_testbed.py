@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.testbed import processes
+from tests.cluster.testbed import given, processes
 from tests.cluster.testbed.binaries import FAMILIES, Family, build_flags, cache_dir, family_version, program_names
 from tests.cluster.testbed.cleanup import removal_rules
 from tests.cluster.testbed.images import context_digest, full_name
+from tests.cluster.testbed.install import image_values, pod_address
 from tests.cluster.testbed.mounts import unmount_below
 from tests.cluster.testbed.processes import Record
 from tests.cluster.testbed.settings import Layout
@@ -132,3 +134,54 @@ def test_context_digest_sees_contents_names_and_modes(tmp_path: Path) -> None:
     digests.append(context_digest(tmp_path))
     assert len(set(digests)) == 4
     assert context_digest(tmp_path) == digests[-1]
+
+
+def test_context_digest_leaves_out_what_dockerignore_keeps_from_the_build(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    (tmp_path / ".dockerignore").write_text("# only\n*\n!kept\n")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "a").write_text("1")
+    (tmp_path / "other").write_text("1")
+    before = context_digest(tmp_path)
+    (tmp_path / "other").write_text("2")
+    assert context_digest(tmp_path) == before
+    (tmp_path / "kept" / "a").write_text("2")
+    assert context_digest(tmp_path) != before
+
+
+def test_a_kubeconfig_from_outside_is_another_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = Layout(repo=tmp_path)
+    layout.public.mkdir()
+    found = []
+    for value in ("", str(tmp_path / "other"), str(layout.kubeconfig)):
+        monkeypatch.setenv("KUBECONFIG", value)
+        found.append(given.is_given(layout))
+    assert found == [False, True, False]
+    layout.given.touch()
+    assert given.is_given(layout), "the copy that `up` made of another cluster's kubeconfig"
+
+
+@pytest.mark.parametrize(
+    ("name", "repository", "tag", "digest"),
+    [
+        ("batchrun-runner:dev", "batchrun-runner", "dev", ""),
+        ("example.org:5000/team/runner:1", "example.org:5000/team/runner", "1", ""),
+        ("example.org/runner:1@sha256:12", "example.org/runner", "1", "sha256:12"),
+    ],
+)
+def test_an_image_name_is_taken_apart_as_the_chart_wants_it(name: str, repository: str, tag: str, digest: str) -> None:
+    values = image_values(name)
+    assert (values["repository"], values["tag"], values["digest"]) == (repository, tag, digest)
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://192.0.2.7:9000", ("192.0.2.7", 9000)),
+        ("http://192.0.2.7", ("192.0.2.7", 80)),
+        ("https://192.0.2.7", None),
+        ("http://127.0.0.1:7070", None),
+    ],
+)
+def test_a_store_gets_a_service_where_pods_reach_it_by_another_name(url: str, address: tuple[str, int] | None) -> None:
+    assert pod_address(url) == address

@@ -77,7 +77,7 @@ class Workplace:
             env=environ or environment(),
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=280,
             check=False,
         )
 

@@ -1,7 +1,9 @@
 """From the first connection to the exit code."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -83,6 +85,37 @@ def test_an_unused_sandbox_whose_runner_is_gone_waits_for_the_next(raw_runner: R
     assert second["boot_id"] == first["boot_id"]
     assert process.poll() is None
     assert raw_runner.call("exec", EXEC)["result"]["exit_code"] == 0
+
+
+def test_sigterm_leaves_a_connected_sandbox_to_its_runner_and_then_it_goes_away(
+    raw_runner: RawRunner, serve: Serve
+) -> None:
+    process = serve(pid1=True)
+    raw_runner.accept()
+
+    os.kill(inner_pid(process), signal.SIGTERM)
+
+    assert raw_runner.call("ping", {}) == {"id": 1, "result": {}}
+    raw_runner.hang_up()
+    assert process.wait(10) == EXITS["runner_gone"]
+
+
+def test_an_unused_sandbox_without_a_runner_does_not_hold_up_the_end_of_its_pod(
+    raw_runner: RawRunner, serve: Serve, folder: Path
+) -> None:
+    process = serve(pid1=True)
+    raw_runner.accept()
+    (folder / "s.sock").unlink()
+    raw_runner.hang_up()
+
+    os.kill(inner_pid(process), signal.SIGTERM)
+
+    assert process.wait(10) == EXITS["runner_gone"]
+
+
+def inner_pid(process: subprocess.Popen[bytes]) -> int:
+    """sandboxd's own process, below the one that made its namespace."""
+    return int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
 
 
 def test_a_local_sandbox_never_waits_for_another_runner(raw_runner: RawRunner, serve: Serve) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,8 @@ class S3Server:
     """Where it is; its credentials are in the environment."""
 
     url: str
+    buckets: list[str] = field(default_factory=list)
+    """What tests made there."""
 
     def client(self) -> S3Client:
         """A plain client, independent of the code under test."""
@@ -46,7 +48,20 @@ class S3Server:
             client.create_bucket(Bucket=name)
         finally:
             client.close()
+        self.buckets.append(name)
         return name
+
+    def remove_buckets(self) -> None:
+        """Leave somebody else's server as it was."""
+        client = self.client()
+        for bucket in self.buckets:
+            for upload in client.list_multipart_uploads(Bucket=bucket).get("Uploads", []):
+                client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+            for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+                for item in page.get("Contents", []):
+                    client.delete_object(Bucket=bucket, Key=item["Key"])
+            client.delete_bucket(Bucket=bucket)
+        client.close()
 
 
 @contextmanager
@@ -54,7 +69,9 @@ def running(folder: Path) -> Iterator[S3Server]:
     """The server; skips where there is none, except in CI."""
     given = os.environ.get("AWS_ENDPOINT_URL")
     if given:
-        yield S3Server(given)
+        server = S3Server(given)
+        yield server
+        server.remove_buckets()
         return
     binary = _binary()
     if binary is None:

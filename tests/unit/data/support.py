@@ -222,9 +222,11 @@ class Wrapper:
     def before_write(self, key: str) -> None:
         """Called before every change of the store."""
 
-    def put(self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False) -> str:
+    def put(
+        self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False, durable: bool = True
+    ) -> str:
         self.before_write(key)
-        return self.inner.put(key, body, if_match=if_match, if_none_match=if_none_match)
+        return self.inner.put(key, body, if_match=if_match, if_none_match=if_none_match, durable=durable)
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -263,7 +265,9 @@ class DyingStore(Wrapper):
 class CarelessStore(Wrapper):
     """A store that takes conditions and ignores them."""
 
-    def put(self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False) -> str:
+    def put(
+        self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False, durable: bool = True
+    ) -> str:
         self.before_write(key)
         return self.inner.put(key, body)
 

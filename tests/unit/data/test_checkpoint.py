@@ -80,10 +80,18 @@ def test_a_resume_renumbers_it_after_the_data_set(run: Run) -> None:
 
 def test_whoever_never_wins_gives_up_without_harm(folder: FolderStore, run: Run) -> None:
     class Busy(FolderStore):
-        def put(self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False) -> str:
+        def put(
+            self,
+            key: str,
+            body: bytes,
+            *,
+            if_match: str | None = None,
+            if_none_match: bool = False,
+            durable: bool = True,
+        ) -> str:
             if key == "checkpoint.json":
                 folder.put(key, b'{"run_name":"r","completed_prompts":[],"batch_stats":{}}')
-            return super().put(key, body, if_match=if_match, if_none_match=if_none_match)
+            return super().put(key, body, if_match=if_match, if_none_match=if_none_match, durable=durable)
 
     waits: list[float] = []
     busy = Busy(run.workdir.parent / "first_run", survives_power_cut=False)

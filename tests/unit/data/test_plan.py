@@ -177,6 +177,20 @@ def test_g04_what_is_derived_may_be_lost_or_damaged(run: Run, lost: str, damage:
     assert run.json("checkpoint.json")["completed_prompts"] == list(range(7))
 
 
+@pytest.mark.parametrize("entry", [b'{"outcome":"nonsense"}\n', b"5\n", b'{"outcome":\n'])
+@pytest.mark.parametrize("is_index_lost", [False, True])
+def test_g04_a_ledger_with_one_damaged_entry_is_not_believed(run: Run, entry: bytes, is_index_lost: bool) -> None:
+    run.run(SEVEN)
+    result = run.store.get("trajectories.jsonl").body
+    head, _, *rest = run.store.get("ledger/batch_0.jsonl").body.splitlines(keepends=True)
+    run.store.put("ledger/batch_0.jsonl", b"".join((head, entry, *rest)))
+    if is_index_lost:
+        run.store.delete(["ledger/index.jsonl"])
+    run.run(SEVEN)
+    assert run.asked == SEVEN
+    assert run.store.get("trajectories.jsonl").body == result
+
+
 def test_another_owner_is_refused_and_a_re_created_one_takes_over(run: Run) -> None:
     run.owner = Owner("uid-1", "team-a", "first")
     run.plan(SEVEN)

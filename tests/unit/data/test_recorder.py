@@ -280,7 +280,9 @@ def test_e07_a_faster_compaction_at_the_worst_moment_loses_nothing(
 
 
 class _CarelessHook(HookedStore):
-    def put(self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False) -> str:
+    def put(
+        self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False, durable: bool = True
+    ) -> str:
         return super().put(key, body)
 
     def honours_conditions(self) -> bool:
@@ -297,6 +299,19 @@ def test_on_a_store_without_conditions_parts_stay_and_are_read_once(folder: Fold
     etag = folder.head("batch_0.jsonl")
     compact_left_overs(store)
     assert folder.head("batch_0.jsonl") == etag
+
+
+def test_now_and_then_a_batch_renews_the_index_so_that_a_resume_reads_few_ledgers(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("batchrun_runner.ledger.recorder._INDEX_EVERY_BATCHES", 2)
+    run.spec = {"batchSize": 1}
+    outcome = run.plan([f"prompt {number}" for number in range(5)])
+    for batch in outcome.plan.batches:
+        run.work(outcome, batch)
+    heads = [line for line in run.rows("ledger/index.jsonl") if "entries" in line]
+    assert [head.get("batch", 0) for head in heads] == [0, 1, 2, 3]
+    assert run.plan([f"prompt {number}" for number in range(5)]).plan.counts.done == 5
 
 
 def test_a_row_that_is_not_one_line_of_our_form_is_refused(folder: FolderStore) -> None:

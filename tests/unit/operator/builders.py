@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from batchrun_api.conditions import Reason
 from batchrun_api.plan import Plan, PlanCounts, PlannedBatch
 from batchrun_api.spec import BatchRunSpec
 from batchrun_api.status import BatchRunStatus
@@ -33,6 +34,7 @@ def raw_spec(**fields: Any) -> dict[str, Any]:
     """The smallest valid spec, with these fields on top."""
     base: dict[str, Any] = {
         "dataset": {"uri": "s3://data/prompts.jsonl"},
+        "distribution": "terminal_only",
         "output": {"s3": {"bucket": "results", "prefix": "runs"}},
     }
     return base | fields
@@ -64,6 +66,7 @@ def run(status: BatchRunStatus | None = None, **fields: Any) -> Run:
         generation=1,
         spec=spec(**fields),
         spec_error="",
+        spec_error_reason=Reason.INVALID_SPEC,
         plan_id=PLAN_ID,
         status=status or BatchRunStatus(),
     )

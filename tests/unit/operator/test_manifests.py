@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.unit.operator.builders import PLAN_ID, RUNNER_IMAGE, plan, subject
 
 from batchrun_api import names
 from batchrun_api.messages import Signals
@@ -23,7 +24,6 @@ from batchrun_operator.manifests.plan_shards import (
     read_shards,
     shard_count,
 )
-from tests.unit.operator.builders import PLAN_ID, RUNNER_IMAGE, plan, subject
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "manifests"
 

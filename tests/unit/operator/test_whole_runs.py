@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.operator.world import World
 
 from batchrun_api import names
 from batchrun_api.outcomes import Outcome
-from tests.unit.operator.world import World
 
 
 async def test_a_run_goes_from_plan_to_merge() -> None:

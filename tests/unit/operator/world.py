@@ -8,6 +8,9 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
+from tests.unit.operator.builders import LIMITS, NOW, PODS, raw_spec
+from tests.unit.operator.fake_kube import FakeKube, Json, Killed
+
 from batchrun_api import frames, names
 from batchrun_api.exit_codes import ExitCode
 from batchrun_api.messages import BatchMessage, MergeResult, StepMessage, sandbox_message
@@ -19,8 +22,6 @@ from batchrun_operator.gather import gather
 from batchrun_operator.kube import Conflict, KubeError
 from batchrun_operator.memory import RunMemory
 from batchrun_operator.reconcile.decide import decide
-from tests.unit.operator.builders import LIMITS, NOW, PODS, raw_spec
-from tests.unit.operator.fake_kube import FakeKube, Json, Killed
 
 OUTCOMES = (Outcome.COMPLETED, Outcome.COMPLETED, Outcome.TRUNCATED, Outcome.FAILED)
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from batchrun_runner.documents import InvalidFile, load_run
 
 GOOD = """\

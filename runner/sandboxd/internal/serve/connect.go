@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,8 +18,8 @@ const (
 )
 
 // connect waits for the runner's socket. It returns a nil connection when the prompt is over (with
-// the message left for it) or, with once, when no runner came in time.
-func connect(socket string, once bool) (conn net.Conn, done bool, message string) {
+// the message left for it), when the pod goes away and, with once, when no runner came in time.
+func connect(socket string, once bool, leaving *atomic.Bool) (conn net.Conn, done bool, message string) {
 	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		if message, done := readDone(socket); done {
@@ -27,7 +28,7 @@ func connect(socket string, once bool) (conn net.Conn, done bool, message string
 		if conn, err := net.Dial("unix", socket); err == nil {
 			return conn, false, ""
 		}
-		if once && time.Since(began) > oncePatience {
+		if leaving.Load() || once && time.Since(began) > oncePatience {
 			return nil, false, ""
 		}
 		time.Sleep(pause)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -13,15 +14,15 @@ const (
 )
 
 // guard makes this process hard to hit from below: no ptrace, no reading of its memory and
-// descriptors, orphans adopted here, signals without effect.
-func guard() error {
+// descriptors, orphans adopted here, signals without effect. `leaving` becomes true with SIGTERM.
+func guard(leaving *atomic.Bool) error {
 	if err := prctl(prSetDumpable, 0); err != nil {
 		return err
 	}
 	if err := prctl(prSetChildSubreaper, 1); err != nil {
 		return err
 	}
-	ignoreSignals()
+	ignoreSignals(leaving)
 	return nil
 }
 
@@ -32,9 +33,9 @@ func prctl(option, value uintptr) error {
 	return nil
 }
 
-// ignoreSignals receives and drops. signal.Ignore would be inherited by every command, which then
-// could not be ended by SIGTERM either.
-func ignoreSignals() {
+// ignoreSignals receives and drops; of SIGTERM it keeps in mind that no other runner will come. signal.Ignore
+// would be inherited by every command, which then could not be ended by SIGTERM either.
+func ignoreSignals(leaving *atomic.Bool) {
 	dropped := make(chan os.Signal, 1)
 	const firstReserved, lastReserved, last = 32, 34, 64 // libc's own
 	for number := syscall.Signal(1); number <= last; number++ {
@@ -47,7 +48,10 @@ func ignoreSignals() {
 		}
 	}
 	go func() {
-		for range dropped {
+		for number := range dropped {
+			if number == syscall.SIGTERM {
+				leaving.Store(true)
+			}
 		}
 	}()
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -39,6 +40,7 @@ type server struct {
 	hello       wire.Hello
 	limited     sync.Once
 	activity    chan struct{}
+	leaving     *atomic.Bool // the container was told to stop
 }
 
 // Run serves until the prompt is over and returns the exit code.
@@ -51,7 +53,7 @@ func Run(options Options) int {
 	defer server.environment.Close()
 	go releaseMemory(server.activity)
 	for {
-		conn, done, message := connect(options.Socket, server.options.Once)
+		conn, done, message := connect(options.Socket, server.options.Once, server.leaving)
 		switch {
 		case done:
 			server.writeMessage(message)
@@ -62,7 +64,7 @@ func Run(options Options) int {
 		session := &session{conn: conn, operations: server.operations, refused: server.hello.Refused, configure: server.configure, activity: server.activity}
 		session.send(server.hello)
 		verdict, end := session.run()
-		if verdict == runnerGone && !session.used && !server.options.Once {
+		if verdict == runnerGone && !session.used && !server.options.Once && !server.leaving.Load() {
 			conn.Close()
 			continue
 		}
@@ -71,7 +73,8 @@ func Run(options Options) int {
 }
 
 func newServer(options Options) (*server, error) {
-	if err := guard(); err != nil {
+	leaving := new(atomic.Bool)
+	if err := guard(leaving); err != nil {
 		return nil, err
 	}
 	options.Once = options.Once || os.Getpid() != 1
@@ -86,6 +89,7 @@ func newServer(options Options) (*server, error) {
 		options:     options,
 		environment: environment,
 		activity:    make(chan struct{}, 1),
+		leaving:     leaving,
 		reaper:      reaper,
 		runner:      runner,
 		operations:  operations(runner, process.NewBackground(runner), files.Files{Home: environment.Get("HOME")}),
