@@ -40,6 +40,8 @@ HELPER_DIR = "/run/batchrun/bin"
 
 ENV_API_KEY = "BATCHRUN_MODEL_API_KEY"
 ENV_EPHEMERAL_SYSTEM_PROMPT = "BATCHRUN_EPHEMERAL_SYSTEM_PROMPT"
+ENV_DATASET_PREFIX = "BATCHRUN_DATASET_"
+"""In front of AWS_*: the keys of a data set that lies in another store than the output."""
 
 _DNS_LABEL_CHARS = 63
 

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     TIME_LIMIT = "TimeLimit"
     # discarded
     NO_REASONING = "NoReasoning"
+    UNKNOWN_TOOLS = "UnknownTools"
     # failed: the model's side
     RATE_LIMITED = "RateLimited"
     PROVIDER_ERROR = "ProviderError"

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from batchrun_api.checks import spec_problems
 from batchrun_api.spec import BatchRun
+from batchrun_runner.yaml_values import Constructor, Loader
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -75,7 +76,7 @@ class _Document:
 def _documents(file: Path) -> list[_Document]:
     try:
         text = file.read_bytes().decode("utf-8-sig")
-        nodes = [node for node in yaml.compose_all(text, yaml.SafeLoader) if node is not None]
+        nodes = [node for node in yaml.compose_all(text, Loader) if node is not None]
     except OSError as error:
         raise InvalidFile(file, [Problem(1, 1, "", f"cannot be read: {error.strerror}")]) from error
     except UnicodeDecodeError as error:
@@ -95,14 +96,14 @@ def _document(file: Path, node: yaml.Node) -> _Document:
     if problems := [*_key_problems(node, "", set())]:
         raise InvalidFile(file, problems)
     try:
-        value = yaml.constructor.SafeConstructor().construct_document(node)
+        value = Constructor().construct_document(node)
     except yaml.MarkedYAMLError as error:
         raise InvalidFile(file, [_problem_at(node, "", f"is not YAML: {error.problem}")]) from error
     return _Document(node, value)
 
 
 def _key_problems(node: yaml.Node, path: str, seen_nodes: set[int]) -> Iterator[Problem]:
-    """Keys that are no words, or are given twice: YAML takes the last one in silence, the API server does not."""
+    """Keys that are no words, or are given twice: kubectl takes the last one in silence, which nobody means."""
     if id(node) in seen_nodes:
         return  # an alias
     seen_nodes.add(id(node))
@@ -124,7 +125,7 @@ def _key_problems(node: yaml.Node, path: str, seen_nodes: set[int]) -> Iterator[
 
 def _checked(file: Path, document: _Document, *, for_cluster: bool) -> BatchRun:
     try:
-        run = BatchRun.model_validate(document.value)
+        run = BatchRun.model_validate(document.value, by_alias=True, by_name=False)
     except ValidationError as error:
         raise InvalidFile(file, [*_problems(document.node, error)]) from error
     found = [(("spec", *problem.path), problem.message) for problem in spec_problems(run.spec, for_cluster=for_cluster)]

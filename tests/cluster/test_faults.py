@@ -27,6 +27,7 @@ from tests.cluster.harness.node import Node
 from tests.cluster.harness.runs import Run, Runs, demo_prompt
 from tests.cluster.testbed.settings import Layout
 
+pytestmark = pytest.mark.timeout(300)  # half a minute each on an idle machine, and a busy one is no fault
 CALLS = 2
 """Of the model for each prompt here: one that runs a command, one that answers."""
 SYSTEM_NAMESPACE = "batchrun-system"
@@ -67,7 +68,12 @@ def stored(run: Run) -> set[str]:
 
 def wait_stored(run: Run, count: int) -> set[str]:
     """The durable prompts, once there are `count` of them."""
-    return wait_for(f"{count} prompts are stored", lambda: (found := stored(run)) and len(found) >= count and found)
+
+    def enough() -> set[str] | None:
+        found = stored(run)
+        return found if len(found) >= count else None
+
+    return wait_for(f"{count} prompts are stored", enough)
 
 
 def wait_at_work(run: Run, role: str = "batch") -> dict[str, Any]:

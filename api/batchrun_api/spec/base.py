@@ -39,6 +39,15 @@ class ApiModel(BaseModel):
 
     rules: ClassVar[tuple[Rule, ...]] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_left_out(cls, value: Any) -> Any:
+        """As the API server has it: a field that is null gets its default, or is missing."""
+        if not isinstance(value, dict) or None not in value.values():
+            return value
+        known = {*cls.model_fields, *(field.alias for field in cls.model_fields.values())}
+        return {key: item for key, item in value.items() if item is not None or key not in known}
+
     @model_validator(mode="after")
     def _rules_hold(self) -> Self:
         for rule in self.rules:

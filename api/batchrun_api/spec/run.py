@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag, WithJsonSchema
+from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from batchrun_api.spec.agent import Agent
 from batchrun_api.spec.base import ApiModel, Rule
@@ -148,16 +148,38 @@ class BatchRunSpec(ApiModel):
     )
 
 
+_OTHER_METADATA = frozenset(
+    {
+        "generateName",
+        "selfLink",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "ownerReferences",
+        "finalizers",
+        "managedFields",
+    }
+)
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+
+
 class Metadata(ApiModel):
-    """The part of a Kubernetes object's metadata that batchrun reads; other keys are left alone."""
+    """The part of a Kubernetes object's metadata that batchrun reads; its other fields are left alone."""
 
-    model_config = {"extra": "ignore"}
-
-    name: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+    name: Annotated[str, Field(min_length=1, max_length=253, pattern=rf"^{_LABEL}(\.{_LABEL})*$")]
     namespace: Annotated[str, Field(max_length=63)] | None = None
     uid: Annotated[str, Field(max_length=128)] | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _others_are_left_alone(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {key: item for key, item in value.items() if key not in _OTHER_METADATA}
 
 
 class BatchRun(ApiModel):

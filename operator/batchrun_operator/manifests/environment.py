@@ -19,7 +19,7 @@ def runner_environment(subject: Subject, *, model_key: bool) -> list[Manifest]:
     entries += _ephemeral_prompt(subject)
     if spec.output is not None:
         entries += _aws_credentials("", spec.output.s3.credentials_secret_ref)
-    entries += _aws_credentials("BATCHRUN_DATASET_", spec.dataset.s3.credentials_secret_ref)
+    entries += _aws_credentials(names.ENV_DATASET_PREFIX, spec.dataset.s3.credentials_secret_ref)
     return entries
 
 

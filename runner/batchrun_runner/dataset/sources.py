@@ -1,12 +1,14 @@
 """Where a data set's bytes come from."""
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
 
-from batchrun_api.names import DATASET_FILE
+from batchrun_api.names import DATASET_FILE, ENV_DATASET_PREFIX
 from batchrun_api.spec.dataset import Dataset
 from batchrun_api.spec.output import Output, S3Access
 from batchrun_runner.dataset.encoding import utf8_blocks
@@ -62,23 +64,19 @@ def file_source(path: Path, place: str | None = None) -> Source:
     return Source(place or str(path), lambda: _file_blocks(path, place or str(path)))
 
 
-def store_source(store: ObjectStore, key: str) -> Source:
-    """An object of a store."""
-    place = f"{store.place}/{key}"
-    return Source(place, lambda: _store_blocks(store, key, place))
-
-
-def s3_source(uri: str, access: S3Access) -> Source:
-    """`s3://bucket/key`."""
+def s3_source(uri: str, access: S3Access, environ: Mapping[str, str] = os.environ) -> Source:
+    """`s3://bucket/key`. Keys of its own come from the environment, behind a prefix."""
     parts = urlsplit(uri, allow_fragments=False)
     key = unquote(parts.path.lstrip("/")) if "%" in parts.path else parts.path.lstrip("/")
     if not key:
         raise DatasetUnreadable(f"{uri} names a bucket and no object; write s3://bucket/path/to/prompts.jsonl")
 
     def open_blocks() -> Iterator[bytes]:
-        from batchrun_runner.storage.s3 import S3Store, endpoint_of  # noqa: PLC0415 - loads an S3 client
+        from batchrun_runner.storage.s3 import S3Store, endpoint_of, keys_from  # noqa: PLC0415 - loads an S3 client
 
-        return _store_blocks(S3Store(parts.netloc, "", endpoint_of(access)), key, uri)
+        keys = keys_from(environ, ENV_DATASET_PREFIX) if access.credentials_secret_ref else None
+        with closing(S3Store(parts.netloc, "", endpoint_of(access, keys))) as store:
+            yield from _store_blocks(store, key, uri)
 
     return Source(uri, open_blocks)
 

@@ -9,8 +9,6 @@ from batchrun_api.spec.run import Filters
 from batchrun_api.toolsets import ALL_TOOLS
 from batchrun_runner.records import PromptResult
 
-UNKNOWN_TOOLS = "UnknownTools"
-"""Reason of a row that calls a tool which does not exist."""
 _FILTERED = frozenset({Outcome.COMPLETED, Outcome.TRUNCATED})
 
 
@@ -50,7 +48,7 @@ def judge(stored: Judged, filters: Filters) -> tuple[Outcome, str]:
     if outcome not in _FILTERED:
         return outcome, reason
     if filters.unknown_tools == "Drop" and stored.has_unknown_tools:
-        return Outcome.DISCARDED, UNKNOWN_TOOLS
+        return Outcome.DISCARDED, Reason.UNKNOWN_TOOLS.value
     if filters.require_reasoning and not stored.has_reasoning:
         return Outcome.DISCARDED, Reason.NO_REASONING.value
     return outcome, reason

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from batchrun_api.outcomes import Outcome
+from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.spec import BatchRunSpec
-from batchrun_runner.ledger.filters import UNKNOWN_TOOLS, judge
+from batchrun_runner.ledger.filters import judge
 from batchrun_runner.ledger.matching import Matcher
 from batchrun_runner.ledger.stored import StoredRow, StoredRun
 from batchrun_runner.merge.errors import MergeFailed
@@ -99,4 +99,4 @@ def _pick(spec: BatchRunSpec, row: StoredRow, index: int, key: str) -> Pick:
 
 def reason_left_out(pick: Pick) -> str:
     """Why a picked row is not in the result."""
-    return pick.reason if pick.outcome is Outcome.DISCARDED else UNKNOWN_TOOLS
+    return pick.reason if pick.outcome is Outcome.DISCARDED else Reason.UNKNOWN_TOOLS.value

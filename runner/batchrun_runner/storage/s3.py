@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchrun_api.spec.output import S3Access, S3Location
 from batchrun_runner.storage.errors import BucketMissing, NotFound, PreconditionFailed, RangeMissing, StorageUnavailable
-from batchrun_runner.storage.s3_client import Endpoint, S3Caller
+from batchrun_runner.storage.s3_client import Endpoint, Keys, S3Caller
 from batchrun_runner.storage.store import Listed, Stored, blocks, probe_conditional_writes
 
 if TYPE_CHECKING:
@@ -211,9 +211,17 @@ class S3Store:
         return f"s3://{self._bucket}/{self._prefix}{key}"
 
 
-def endpoint_of(access: S3Access) -> Endpoint:
-    """The endpoint that a spec describes; credentials come by the provider chain."""
-    return Endpoint(access.endpoint_url, access.region, access.force_path_style)
+def endpoint_of(access: S3Access, keys: Keys | None = None) -> Endpoint:
+    """The endpoint that a spec describes; without `keys` credentials come by the provider chain."""
+    return Endpoint(access.endpoint_url, access.region, access.force_path_style, keys=keys)
+
+
+def keys_from(environ: Mapping[str, str], prefix: str) -> Keys | None:
+    """AWS_* behind a prefix; None where they are not set."""
+    access_key, secret_key = environ.get(f"{prefix}AWS_ACCESS_KEY_ID"), environ.get(f"{prefix}AWS_SECRET_ACCESS_KEY")
+    if not access_key or not secret_key:
+        return None
+    return Keys(access_key, secret_key, environ.get(f"{prefix}AWS_SESSION_TOKEN") or None)
 
 
 def run_store(location: S3Location, run_name: str) -> S3Store:

@@ -5,8 +5,8 @@ import hashlib
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 import boto3
@@ -65,6 +65,14 @@ _RETRYABLE = {
 _RETRYABLE_STATUS = {429, 500, 502, 503, 504}
 
 
+class Keys(NamedTuple):
+    """Static credentials."""
+
+    access_key: str
+    secret_key: str
+    session_token: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """How to reach a store. None everywhere: Amazon S3 by the provider chain."""
@@ -74,6 +82,8 @@ class Endpoint:
     force_path_style: bool | None = None
     checksums: Literal["when_required", "when_supported"] | None = None
     """None: when_required at a custom endpoint (many refuse what newer SDKs send), else the SDK's own rule."""
+    keys: "Keys | None" = field(default=None, repr=False)
+    """None: the provider chain."""
 
 
 class S3Caller:
@@ -127,9 +137,13 @@ def _client(endpoint: Endpoint, *, is_custom: bool) -> "S3Client":
     }
     checksums = endpoint.checksums or ("when_required" if is_custom else None)
     session = boto3.Session()
+    keys = endpoint.keys
     client: S3Client = session.client(
         "s3",
         endpoint_url=endpoint.url,
+        aws_access_key_id=keys.access_key if keys else None,
+        aws_secret_access_key=keys.secret_key if keys else None,
+        aws_session_token=keys.session_token if keys else None,
         region_name=endpoint.region or session.region_name or ("us-east-1" if is_custom else None),
         config=Config(
             s3={"addressing_style": styles[endpoint.force_path_style]},

@@ -20,6 +20,7 @@ DEBIAN_PACKAGES = (
     "iptables",
     "mount",
     "openssl",
+    "podman",
     "runc",
 )
 

@@ -89,14 +89,18 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
         ["run.yaml:", "spec.distribution", "tools.onUnavailable"],
     ),
     ("no key", {"model": {"name": "some/model"}}, ["run.yaml:", "spec.model.baseURL", "OPENROUTER_API_KEY"]),
-    ("data set that is not there", {"dataset": {"uri": "file://none.jsonl"}}, ["none.jsonl", "no such"]),
+    (
+        "data set that is not there",
+        {"dataset": {"uri": "file://none.jsonl"}},
+        ["none.jsonl does not exist", "correct the path"],
+    ),
     ("data set without a source", {"dataset": {}}, ["run.yaml:", "spec.dataset", "exactly one source"]),
     (
         "ConfigMap that is not in the file",
         {"dataset": {"configMapKeyRef": {"name": "prompts", "key": "a"}}},
         ["run.yaml:", "spec.dataset.configMapKeyRef", "prompts"],
     ),
-    ("empty data set", {"dataset": {"inline": "\n"}}, ["no"]),
+    ("empty data set", {"dataset": {"inline": "\n"}}, ["holds no prompt", "at least one row"]),
 ]
 
 
@@ -231,6 +235,26 @@ def test_after_sigkill_the_same_command_asks_nothing_again_that_is_stored(
     assert {prompt: finally_asked[prompt] - asked[prompt] for prompt in stored} == dict.fromkeys(stored, 0)
     assert all(count >= 2 for count in finally_asked.values())
     assert not [key for key in place.objects() if key.startswith("parts/")]
+
+
+def test_after_sigkill_no_command_of_the_model_lives_on(place: Workplace, model: ModelServer) -> None:
+    pid_file = place.folder / "pid"
+    place.prompts([{"prompt": demo_prompt("Sleeps.", f"echo $$ > {pid_file}; exec sleep 300")}])
+    place.spec(model=of(model))
+    with place.start("--sandbox", "process") as process:
+        wait_for("the command runs", lambda: pid_file.exists() and pid_file.read_text().strip())
+        pid = int(pid_file.read_text())
+        process.kill()
+        process.communicate(timeout=30)
+
+    wait_for("the command has ended", lambda: not _is_alive(pid), 10)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except FileNotFoundError:
+        return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -7,7 +7,9 @@ from tests.contract.storage.proxy import CUT, Answer, FaultProxy, Request
 from tests.contract.storage.server import S3Server
 
 from batchrun_api.conditions import Reason
-from batchrun_api.spec.output import S3Location
+from batchrun_api.spec.output import S3Access, S3Location
+from batchrun_runner.dataset.errors import DatasetUnreadable
+from batchrun_runner.dataset.sources import s3_source
 from batchrun_runner.storage.errors import (
     BucketMissing,
     CredentialsInvalid,
@@ -124,6 +126,17 @@ def test_d13_a_skewed_clock_is_named(behind_proxy: S3Store, proxy: FaultProxy) -
     proxy.rule = lambda request: Answer(403, "RequestTimeTooSkewed")
     with pytest.raises(StorageUnavailable, match="RequestTimeTooSkewed"):
         behind_proxy.put("a", b"x")
+
+
+def test_a_data_set_is_read_from_a_bucket_and_a_missing_one_is_named(s3_store: S3Store, s3_server: S3Server) -> None:
+    access = S3Access(endpoint_url=s3_server.url)
+    s3_store.put("my data.jsonl", b'{"prompt":"p1"}\n{"prompt":"p2"}\n')
+    bucket = s3_store.place.split("/")[2]
+    assert len(list(s3_source(f"s3://{bucket}/some/run/my%20data.jsonl", access).rows())) == 2
+    with pytest.raises(DatasetUnreadable, match=r"no.jsonl does not exist; correct dataset.uri"):
+        list(s3_source(f"s3://{bucket}/no.jsonl", access).rows())
+    with pytest.raises(DatasetUnreadable, match="create the bucket"):
+        list(s3_source("s3://no-such-bucket/no.jsonl", access).rows())
 
 
 def test_a_server_that_cannot_be_reached_is_tried_again_and_then_named(waits: list[float]) -> None:

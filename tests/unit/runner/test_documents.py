@@ -1,9 +1,12 @@
 """A user's mistake is named with its line and field, and nothing is guessed."""
 
+import json
 from pathlib import Path
 
 import pytest
+import yaml
 
+from batchrun_api.spec.model import Model
 from batchrun_runner.documents import InvalidFile, load_run
 
 GOOD = """\
@@ -71,6 +74,53 @@ def test_config_maps_of_the_file_are_kept_for_references(tmp_path: Path) -> None
 )
 def test_a_mistake_is_named_with_line_and_field(tmp_path: Path, change: tuple[str, str], expected: str) -> None:
     assert expected in "\n".join(problems(tmp_path, GOOD.replace(*change)))
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "expected"),
+    [
+        ("runName: 2026-01-31", "run_name", "2026-01-31"),
+        ("batchSize: 10.0", "batch_size", 10),
+        ("batchSize: null", "batch_size", 10),
+        ("runName: null", "run_name", None),
+        ("model: null", "model", Model()),
+    ],
+)
+def test_yaml_values_are_those_that_the_cluster_gets(tmp_path: Path, line: str, field: str, expected: object) -> None:
+    run = load_run(write(tmp_path, f"{GOOD}  {line}\n"), for_cluster=True).run
+
+    assert getattr(run.spec, field) == expected
+
+
+def test_json_may_escape_a_character_as_two_halves(tmp_path: Path) -> None:
+    document = yaml.safe_load(GOOD)
+    document["spec"]["agent"] = {"systemPrompt": "Hello 🙂"}
+
+    run = load_run(write(tmp_path, json.dumps(document)), for_cluster=True).run
+
+    assert run.spec.agent.system_prompt == "Hello 🙂"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("distribution: terminal_only", "batch_size: 3"), "7:3: spec.batch_size: there is no such field"),
+        (("distribution: terminal_only", "batchsize: null"), "7:3: spec.batchsize: there is no such field"),
+        (("{bucket: results}", "{bucket: null}"), "spec.output.s3.bucket: is required"),
+        (("{name: my-run}", "{name: my-run, lables: {}}"), "3:26: metadata.lables: there is no such field"),
+        (("{name: my-run}", "{name: my..run}"), "3:12: metadata.name: string should match"),
+    ],
+)
+def test_what_the_api_server_refuses_is_refused_by_validate(
+    tmp_path: Path, change: tuple[str, str], expected: str
+) -> None:
+    assert expected in "\n".join(problems(tmp_path, GOOD.replace(*change)))
+
+
+def test_metadata_may_have_all_that_kubernetes_knows(tmp_path: Path) -> None:
+    text = GOOD.replace("{name: my-run}", "{name: my-run, finalizers: [a/b], creationTimestamp: null, labels: {a: b}}")
+
+    assert load_run(write(tmp_path, text), for_cluster=True).run.metadata.labels == {"a": "b"}
 
 
 def test_a_run_on_one_machine_needs_no_output(tmp_path: Path) -> None:
