@@ -73,24 +73,27 @@ verify: .venv/.dev ## Lint, types, layers, generated files, locks, chart
 .PHONY: test-unit
 test-unit: .venv/.dev ## Tests that need no cluster
 	cd runner/sandboxd && go test ./...
-	$(BIN)/pytest -m "not cluster and not chaos"
+	$(BIN)/pytest -n 2 -m "not cluster"
+
+WITH_STORE := set -a; source .cluster/s3.env; set +a;
 
 .PHONY: test-cluster
 test-cluster: cluster-install ## Tests on a real Kubernetes (built here as root on Debian, or KUBECONFIG)
-	set -a; source .cluster/s3.env; set +a; $(BIN)/pytest tests/cluster -m "cluster and not chaos"
+	$(WITH_STORE) $(BIN)/pytest -m cluster
 
 .PHONY: test-chaos
-test-chaos: cluster-install ## Failure tests on the real cluster
-	set -a; source .cluster/s3.env; set +a; $(BIN)/pytest tests/cluster -m chaos
+test-chaos: cluster-install ## Failure tests on the real cluster (part of test-cluster)
+	$(WITH_STORE) $(BIN)/pytest -m chaos
 
 .PHONY: test
 test: .venv/.dev cluster-install ## All tests, the cluster ones included
 	cd runner/sandboxd && go test ./...
-	set -a; source .cluster/s3.env; set +a; $(BIN)/pytest
+	$(WITH_STORE) $(BIN)/pytest -n 2 -m "not cluster"
+	$(WITH_STORE) $(BIN)/pytest -m cluster
 
 .PHONY: bench
 bench: .venv/.dev ## Speed, side by side with a floor (not part of the tests)
-	$(BIN)/python -m bench
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m bench
 
 # ---- Cluster -------------------------------------------------------------------------------------------------------
 

@@ -23,8 +23,10 @@ BUCKET = "batchrun-tests"
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "testbed" not in str(item.path) and item.get_closest_marker("chaos") is None:
+        if item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.cluster)
+        if item.path.name == "test_faults.py":
+            item.add_marker(pytest.mark.chaos)
 
 
 def _missing(what: str) -> None:
