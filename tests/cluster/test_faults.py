@@ -30,6 +30,7 @@ from tests.cluster.testbed.settings import Layout
 pytestmark = pytest.mark.timeout(300)  # half a minute each on an idle machine, and a busy one is no fault
 CALLS = 2
 """Of the model for each prompt here: one that runs a command, one that answers."""
+KILLED = 128 + signal.SIGKILL
 SYSTEM_NAMESPACE = "batchrun-system"
 OPERATOR = "app.kubernetes.io/name=batchrun"
 
@@ -124,6 +125,7 @@ def test_a_batch_pod_that_is_deleted_gives_way_to_another_one(runs: Runs, option
     runs.kubectl.run("delete", "pod", pod["metadata"]["name"], *options)
 
     assert_survived(run, data_set, done)
+    assert pod["metadata"]["uid"] not in {after["metadata"]["uid"] for after in run.pods("batch")}
 
 
 def test_an_eviction_in_the_middle_of_a_prompt_costs_only_that_prompt(runs: Runs) -> None:
@@ -146,50 +148,57 @@ def test_an_eviction_in_the_middle_of_a_prompt_costs_only_that_prompt(runs: Runs
     assert_survived(run, data_set, done)
     asked = sorted(requests_by_prompt(runs.model.bodies).values())
     assert asked[:2] == [CALLS, CALLS], "more than one prompt was asked again"
+    assert asked[2] > CALLS, "no prompt was interrupted"
 
 
 def test_a_batch_job_that_is_deleted_by_hand_is_made_again(runs: Runs) -> None:
     data_set = prompts(6)
     run = runs.start("jobless", data_set, batchSize=6, numWorkers=1)
-    wait_at_work(run)
+    pod = wait_at_work(run)
     done = wait_stored(run, 2)
 
     runs.kubectl.run("delete", "job", "-l", "batchrun.dev/run=jobless,batchrun.dev/role=batch", "--wait=false")
 
     assert_survived(run, data_set, done)
+    assert pod["metadata"]["uid"] not in {after["metadata"]["uid"] for after in run.pods("batch")}
 
 
-LAST_MOMENTS: dict[str, Callable[[Run, int], bool]] = {
-    "its last answer comes": lambda run, count: run.runs.model.requests >= count * CALLS,
-    "its row is stored": lambda run, count: len(stored(run)) >= count,
-    "the batch is stored": lambda run, _: "batch_0.jsonl" in run.runs.bucket.etags(run.prefix),
+LAST_MOMENTS: dict[str, Callable[[Run], bool]] = {
+    "its last answer comes": lambda run: True,
+    "its row is stored": lambda run: len(stored(run)) == 2,
+    "the batch is stored": lambda run: "batch_0.jsonl" in run.runs.bucket.etags(run.prefix),
 }
 
 
 @pytest.mark.parametrize("moment", LAST_MOMENTS)
 def test_a_sandbox_that_dies_as_the_runner_ends_holds_nothing_up(runs: Runs, node: Node, moment: str) -> None:
+    """Frozen at its last model call: it would end by itself within milliseconds, and nothing would be left to kill."""
     data_set = prompts(2)
     run = runs.start("late", data_set, batchSize=2, numWorkers=1)
     pod = wait_at_work(run)
     wait_for("the last prompt is at work", lambda: runs.model.requests > CALLS)
     last = node.pid(pod, "sandbox-1")
 
-    deadline = time.monotonic() + 30
-    while not LAST_MOMENTS[moment](run, len(data_set)):  # tighter than wait_for: a moment is what is wanted
-        assert time.monotonic() < deadline
-    _kill(last)
+    _wait_closely(lambda: runs.model.requests >= len(data_set) * CALLS)
+    os.kill(last, signal.SIGSTOP)
+    _wait_closely(lambda: LAST_MOMENTS[moment](run))
+    os.kill(last, signal.SIGKILL)
 
-    done = stored(run)
-    assert_survived(run, data_set, done)
-    assert len(run.pods("batch")) == 1
+    assert_survived(run, data_set, stored(run))
     wait_for("the batch's Job is complete", lambda: _is_complete(run, "batch"), 60)
+    [after] = run.pods("batch")
+    assert after["metadata"]["uid"] == pod["metadata"]["uid"]
+    sandbox = next(status for status in after["status"]["containerStatuses"] if status["name"] == "sandbox-1")
+    assert sandbox["lastState"]["terminated"]["exitCode"] == KILLED, "it was not the kill that ended it"
+    assert (sandbox["state"]["terminated"]["exitCode"], sandbox["restartCount"]) == (0, 1)
+    assert sandbox["state"]["terminated"]["message"] == "completed"
 
 
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return  # it ended by itself, as it should a moment later anyway
+def _wait_closely(condition: Callable[[], bool]) -> None:
+    """Without the pauses of wait_for: a moment is what is wanted."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "the moment did not come"
 
 
 def _is_complete(run: Run, role: str) -> bool:

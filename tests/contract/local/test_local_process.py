@@ -223,6 +223,7 @@ def test_after_sigkill_the_same_command_asks_nothing_again_that_is_stored(
         time.sleep(then_seconds)  # not to wait for anything: the moment itself is what varies
         process.kill()
         process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL, "it had ended before"
     asked = requests_by_prompt(model.bodies)
     stored = {prompt_of(row) for row in stored_rows(place.objects())}
 
