@@ -265,7 +265,7 @@ def _is_alive(pid: int) -> bool:
 def test_an_interrupted_run_exits_130_and_the_same_command_goes_on(
     place: Workplace, model: ModelServer, number: signal.Signals
 ) -> None:
-    rows = slow_prompts(8, 300)
+    rows = slow_prompts(20, 300)
     place.prompts(rows)
     place.spec(model=of(model))
     with place.start("--sandbox", "process") as process:
