@@ -110,7 +110,7 @@ class Agent:
         except TimeoutError:
             if not time_limit.expired():
                 raise
-            end = End(Outcome.TRUNCATED, Reason.TIME_LIMIT, f"not done after {self.limits.timeout_seconds} s")
+            end = self.out_of_time(talk)
         except (FailPrompt, PromptFailed) as error:
             end = End(Outcome.FAILED, error.reason, error.message)
         return talk.result(end, toolsets, seconds=self.monotonic() - start)
@@ -147,6 +147,12 @@ class Agent:
         except FailPrompt as error:
             message += f"; the closing call failed: {error}"
         return End(Outcome.TRUNCATED, Reason.MAX_TURNS, message)
+
+    def out_of_time(self, talk: Talk) -> End:
+        """A prompt that never got a reply was not cut short by its own length: the server failed, and it runs again."""
+        if talk.api_calls == 0:
+            return End(Outcome.FAILED, Reason.TIMEOUT, f"no reply in {self.limits.timeout_seconds} s")
+        return End(Outcome.TRUNCATED, Reason.TIME_LIMIT, f"not done after {self.limits.timeout_seconds} s")
 
     def check_usable(self, talk: Talk) -> End | None:
         """Too many replies in a row that nothing could be done with?"""

@@ -61,12 +61,18 @@ def _api_key(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> str |
     """OPENROUTER_API_KEY goes to openrouter.ai and nowhere else, OPENAI_API_KEY to any other base URL."""
     if is_embedded_demo(run_file):
         return None
-    host = urlsplit(run_file.run.spec.model.base_url).hostname or ""
-    if host != "openrouter.ai" and not host.endswith(".openrouter.ai"):
-        return environ.get("OPENAI_API_KEY") or None
-    if not environ.get("OPENROUTER_API_KEY"):
-        raise BadInput(f"{file}: spec.model.baseURL is openrouter.ai, which needs a key: set OPENROUTER_API_KEY")
-    return environ["OPENROUTER_API_KEY"]
+    try:
+        host = urlsplit(run_file.run.spec.model.base_url).hostname or ""
+    except ValueError as error:
+        raise BadInput(f"{file}: spec.model.baseURL is no web address: {error}") from error
+    is_openrouter = host == "openrouter.ai" or host.endswith(".openrouter.ai")
+    variable = "OPENROUTER_API_KEY" if is_openrouter else "OPENAI_API_KEY"
+    key = environ.get(variable) or None
+    if key is None and is_openrouter:
+        raise BadInput(f"{file}: spec.model.baseURL is openrouter.ai, which needs a key: set {variable}")
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise BadInput(f"{variable} holds characters that no HTTP header takes: copy the key again")
+    return key
 
 
 def _config_map_text(file: Path, run_file: RunFile, reference: ConfigMapKeyRef, field: str) -> str:

@@ -103,6 +103,11 @@ async def test_the_time_limit_ends_a_hanging_call_and_keeps_what_was_said(lab: A
     assert roles(result) == ["human", "gpt", "tool"]
 
 
+async def test_a_server_that_never_answers_within_the_time_limit_is_a_failure_that_runs_again(lab: Any) -> None:
+    result = await lab.run({"fault": "hang"}, timeout_seconds=1.0)
+    assert (result.outcome, result.reason, result.api_calls) == (Outcome.FAILED, Reason.TIMEOUT, 0)
+
+
 async def test_a_call_that_the_time_limit_cut_off_still_has_a_result(
     lab: Any, tool_calls: Any, one_call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
