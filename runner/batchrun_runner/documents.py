@@ -81,6 +81,8 @@ def _documents(file: Path) -> list[_Document]:
         raise InvalidFile(file, [Problem(1, 1, "", f"cannot be read: {error.strerror}")]) from error
     except UnicodeDecodeError as error:
         raise InvalidFile(file, [Problem(1, 1, "", f"is not UTF-8 text (byte {error.start})")]) from error
+    except RecursionError as error:
+        raise InvalidFile(file, [Problem(1, 1, "", "is nested too deeply")]) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)

@@ -111,7 +111,7 @@ class _Run:
             try:
                 await engine.run(plan)
             except StopRun as error:
-                self._stop.now(str(error))
+                self._stop.now(f"{error} (mend that first)")
             if self._stop.is_asked:
                 reporter.note(f"stopped: {self._stop.why}. What is finished is stored; the same command goes on.")
 

@@ -142,6 +142,7 @@ def test_reasoning_none_with_the_reasoning_filter_would_discard_everything(tmp_p
         ("", "exactly one document of kind BatchRun, found 0 (kinds: nothing)"),
         ("a: [", "is not YAML"),
         ("- 1", "a document must be an object"),
+        ("[" * 5000, "nested too deeply"),
         ("kind: Secret", "found 0 (kinds: Secret)"),
         (GOOD + "---\n" + GOOD, "found 2"),
         (b"\xff\xfea", "is not UTF-8"),
