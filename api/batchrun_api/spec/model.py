@@ -1,10 +1,10 @@
 """Which model answers, and how it is asked."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from batchrun_api.spec.base import ApiModel, HttpURL, Rule, SecretKeyRef, ShortText
+from batchrun_api.spec.base import ApiModel, HttpURL, SecretKeyRef, ShortText
 
 DEFAULT_MODEL = "anthropic/claude-sonnet-4.6"
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
@@ -73,5 +73,3 @@ class Model(ApiModel):
     """More fields for the request body, sent as they are."""
     timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = 600
     """Total time of one model call in seconds, retries not included."""
-
-    rules: ClassVar[tuple[Rule, ...]] = ()

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from batchrun_runner.model.calls import ToolCall
-from batchrun_runner.model.clean import clean_text, dumps
+from batchrun_runner.model.clean import dumps
+from batchrun_runner.text import clean_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.toolsets import ALL_TOOLS
 from batchrun_runner.agent.conversation import Turn, conversation
 from batchrun_runner.model.calls import ToolCall
-from batchrun_runner.model.clean import clean_text, dumps
+from batchrun_runner.model.clean import dumps
 from batchrun_runner.model.reply import Finish, Reply
 from batchrun_runner.records import PromptResult, ToolStat, Usage
+from batchrun_runner.text import clean_text
 
 CLOSING = "No more tool calls are possible. Give your final answer now, from what you have found so far."
 """Sent with the closing call, and never kept: in a trajectory the answer follows the last tool turn."""

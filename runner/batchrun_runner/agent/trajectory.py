@@ -4,8 +4,9 @@ from typing import Any
 
 from batchrun_api.outcomes import Outcome
 from batchrun_api.toolsets import ALL_TOOLS
-from batchrun_runner.model.clean import clean_text, dumps
+from batchrun_runner.model.clean import dumps
 from batchrun_runner.records import PromptResult, PromptRow, ToolStat, Usage
+from batchrun_runner.text import clean_text
 
 _NONE = ToolStat()
 

@@ -9,8 +9,8 @@ import orjson
 
 from batchrun_runner.dataset.keys import KeyMaker
 from batchrun_runner.dataset.lines import ROW_LIMIT_BYTES, Line, split_lines
-from batchrun_runner.dataset.text import clean_text
 from batchrun_runner.records import PromptRow
+from batchrun_runner.text import clean_text
 
 _KNOWN = frozenset({"prompt", "image", "docker_image", "cwd", "id"})
 _TEXT_FIELDS = ("image", "docker_image", "cwd", "id")

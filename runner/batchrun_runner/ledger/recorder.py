@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome, Reason
 from batchrun_api.spec.run import Filters
-from batchrun_runner.dataset.text import clean_text
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.checkpoint import add_batch
 from batchrun_runner.ledger.compaction import compact
@@ -22,6 +21,7 @@ from batchrun_runner.ledger.stored import refresh_index
 from batchrun_runner.records import PromptResult, PromptRow
 from batchrun_runner.storage.errors import NotFound, StorageError
 from batchrun_runner.storage.store import ObjectStore
+from batchrun_runner.text import clean_text
 
 _log = logging.getLogger(__name__)
 _INDEX_EVERY_BATCHES = 256

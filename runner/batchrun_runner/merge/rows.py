@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 
 from batchrun_api.outcomes import Outcome
-from batchrun_runner.dataset.text import clean_text
 from batchrun_runner.ledger.entry import ROW_SCHEMA
 from batchrun_runner.ledger.stored import StoredRow
 from batchrun_runner.merge.dataset_card import ROW_FEATURES, Feature
+from batchrun_runner.text import clean_text
 
 
 def rewritten(body: bytes, stored: StoredRow, *, index: int, key: str, outcome: Outcome, reason: str) -> bytes:

@@ -7,7 +7,8 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from batchrun_runner.model.clean import clean, clean_text, dumps, loads_leniently
+from batchrun_runner.model.clean import clean, dumps, loads_leniently
+from batchrun_runner.text import clean_text
 
 UNPARSED_KEY = "unparsed_arguments"
 """Arguments that are no JSON object are sent back and stored under this key, so that they are valid JSON (b01)."""

@@ -5,14 +5,7 @@ from typing import Any, NoReturn
 
 import orjson
 
-
-def clean_text(text: str) -> str:
-    """The text with lone halves of surrogate pairs replaced by U+FFFD; two halves that fit become one character."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+from batchrun_runner.text import clean_text
 
 
 def clean(value: Any) -> Any:

@@ -11,7 +11,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from batchrun_api.outcomes import Reason
-from batchrun_runner.model.clean import clean_text, loads
+from batchrun_runner.model.clean import loads
+from batchrun_runner.text import clean_text
 
 LIMIT_MESSAGE_CHARS = 500
 

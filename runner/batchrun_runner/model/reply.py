@@ -7,9 +7,10 @@ from enum import StrEnum
 from typing import Any
 
 from batchrun_runner.model.calls import ToolCall, read_calls
-from batchrun_runner.model.clean import clean, clean_text
+from batchrun_runner.model.clean import clean
 from batchrun_runner.model.thinking import SENT_BACK, Source, split
 from batchrun_runner.records import Usage
+from batchrun_runner.text import clean_text
 
 
 class Finish(StrEnum):

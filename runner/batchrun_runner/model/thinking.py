@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from batchrun_runner.model.clean import clean_text
+from batchrun_runner.text import clean_text
 
 
 class Source(StrEnum):

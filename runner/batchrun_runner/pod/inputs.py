@@ -10,7 +10,7 @@ from batchrun_api.names import PREFILL_FILE
 from batchrun_api.spec import BatchRun
 from batchrun_runner import settings as run_settings
 from batchrun_runner.settings import Owner, PrefillInvalid, RunSettings, prefill_messages
-from batchrun_runner.storage.s3 import S3Store, endpoint_of
+from batchrun_runner.storage.s3 import run_store
 from batchrun_runner.storage.store import ObjectStore
 
 
@@ -43,4 +43,4 @@ def open_store(settings: RunSettings) -> ObjectStore:
     location = settings.spec.output.s3 if settings.spec.output else None
     if location is None:
         raise ConfigurationInvalid("spec.output: is needed on a cluster; name the bucket in output.s3")
-    return S3Store(location.bucket, f"{location.prefix}/{settings.run_name}", endpoint_of(location))
+    return run_store(location, settings.run_name)

@@ -88,6 +88,7 @@ class _BatchPod:
         self._store = store
         self._plan_id = plan_id
         self._number = number
+        self._config_digest = configuration(settings).digest
         self._stop = Stop()
 
     async def run(self, offset: int, length: int) -> BatchMessage:
@@ -117,7 +118,7 @@ class _BatchPod:
                 agent=Agent.from_settings(client, self._settings),
                 sandboxes=sandboxes,
                 recorder=recorder,
-                config_digest=configuration(self._settings).digest,
+                config_digest=self._config_digest,
                 reporter=LogReporter(self._settings.spec.logging.prefix_chars),
                 stop=self._stop,
             )
@@ -129,6 +130,6 @@ class _BatchPod:
             batch=self._number,
             writer=f"pod-{secrets.token_hex(6)}",
             run_name=self._settings.run_name,
-            config_digest=configuration(self._settings).digest,
+            config_digest=self._config_digest,
             filters=self._settings.spec.filters,
         )

@@ -2,7 +2,7 @@
 
 
 def clean_text(text: str) -> str:
-    """The text with halves of surrogate pairs replaced by U+FFFD: nothing after us could encode them."""
+    """The text with lone halves of surrogate pairs replaced by U+FFFD; two halves that fit become one character."""
     try:
         text.encode()
     except UnicodeEncodeError:
