@@ -76,20 +76,22 @@ test-unit: .venv/.dev ## Tests that need no cluster
 	$(BIN)/pytest -n 2 -m "not cluster"
 
 WITH_STORE := set -a; source .cluster/s3.env; set +a;
+# Cluster tests mostly wait for pods; each has a namespace of its own.
+CLUSTER_TESTS = $(WITH_STORE) $(BIN)/pytest tests/cluster -n 3 -m "cluster and not alone" && $(BIN)/pytest tests/cluster -m "cluster and alone"
 
 .PHONY: test-cluster
 test-cluster: cluster-install ## Tests on a real Kubernetes (built here as root on Debian, or KUBECONFIG)
-	$(WITH_STORE) $(BIN)/pytest -m cluster
+	$(CLUSTER_TESTS)
 
 .PHONY: test-chaos
 test-chaos: cluster-install ## Failure tests on the real cluster (part of test-cluster)
-	$(WITH_STORE) $(BIN)/pytest -m chaos
+	$(WITH_STORE) $(BIN)/pytest tests/cluster -m chaos
 
 .PHONY: test
 test: .venv/.dev cluster-install ## All tests, the cluster ones included
 	cd runner/sandboxd && go test ./...
 	$(WITH_STORE) $(BIN)/pytest -n 2 -m "not cluster"
-	$(WITH_STORE) $(BIN)/pytest -m cluster
+	$(CLUSTER_TESTS)
 
 .PHONY: bench
 bench: .venv/.dev ## Speed, side by side with a floor (not part of the tests)

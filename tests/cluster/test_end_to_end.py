@@ -15,6 +15,7 @@ THIRTY = [{"id": f"p{number}", "prompt": f"Prompt number {number}."} for number 
 OBJECTS = {"trajectories.jsonl", "checkpoint.json", "statistics.json", "README.md"}
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(300)
 def test_thirty_prompts_are_seen_done_one_by_one_and_end_complete(runs: Runs, node_address: str) -> None:
     # A model that takes its time: the kubelet reports about once a second, so faster prompts are seen in groups.

@@ -170,6 +170,7 @@ LAST_MOMENTS: dict[str, Callable[[Run], bool]] = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("moment", LAST_MOMENTS)
 def test_a_sandbox_that_dies_as_the_runner_ends_holds_nothing_up(runs: Runs, node: Node, moment: str) -> None:
     """Frozen at its last model call: it would end by itself within milliseconds, and nothing would be left to kill."""
@@ -222,6 +223,7 @@ MOMENTS: dict[str, Callable[[Run], object]] = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_an_operator_that_is_killed_goes_on_from_what_it_finds(runs: Runs, moment: str) -> None:
     data_set = prompts(6, delay_ms=300)

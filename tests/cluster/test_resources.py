@@ -104,6 +104,7 @@ def test_a_pod_that_a_limit_range_refuses_is_said_in_the_api_servers_words(runs:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.alone
 def test_a_run_can_be_deleted_while_the_operator_is_away(runs: Runs, cluster: Kubectl) -> None:
     run = runs.start("orphan", [{"prompt": demo_prompt("sleeps", "sleep 300")}])
     wait_for("its batch runs", run.running_pod, 120)
