@@ -25,6 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.cluster)
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(300))  # half a minute on an idle machine; a busy one is no fault
         if item.path.name == "test_faults.py":
             item.add_marker(pytest.mark.chaos)
 

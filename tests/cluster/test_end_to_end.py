@@ -16,7 +16,6 @@ OBJECTS = {"trajectories.jsonl", "checkpoint.json", "statistics.json", "README.m
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(300)
 def test_thirty_prompts_are_seen_done_one_by_one_and_end_complete(runs: Runs, node_address: str) -> None:
     # A model that takes its time: the kubelet reports about once a second, so faster prompts are seen in groups.
     with ModelServer(node_address, delay_ms=600) as model:

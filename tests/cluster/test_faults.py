@@ -27,7 +27,6 @@ from tests.cluster.harness.node import Node
 from tests.cluster.harness.runs import Run, Runs, demo_prompt
 from tests.cluster.testbed.settings import Layout
 
-pytestmark = pytest.mark.timeout(300)  # half a minute each on an idle machine, and a busy one is no fault
 CALLS = 2
 """Of the model for each prompt here: one that runs a command, one that answers."""
 KILLED = 128 + signal.SIGKILL
