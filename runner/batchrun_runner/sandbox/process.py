@@ -39,7 +39,10 @@ class ProcessBackend:
             detail = f"process mode has no images, and this row wants {request.image}: run with --sandbox container"
             raise SandboxUnavailable(Reason.IMAGE_UNAVAILABLE, detail)
         helper = await self._find_helper()
-        folder = await asyncio.to_thread(self._workspace.new_folder)
+        try:
+            folder = await asyncio.to_thread(self._workspace.new_folder)
+        except OSError as error:
+            raise SandboxUnavailable(Reason.SANDBOX_UNAVAILABLE, f"its folder cannot be made: {error}") from error
         launched = Launched(folder, self._command(helper, folder), _environment(folder, self._environ), folder / "work")
         self._open.add(launched)
 

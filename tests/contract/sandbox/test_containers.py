@@ -144,10 +144,15 @@ async def test_the_helper_and_its_socket_cannot_be_tampered_with(backend: Contai
     await lease.finish(Outcome.COMPLETED)
 
 
-async def test_a_memory_limit_kills_the_command_and_is_named(
-    backend: ContainerBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Where the user starts batchrun; it stays as it was: podman's monitor leaves a file where it was started."""
     monkeypatch.chdir(tmp_path)
+    yield
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_memory_limit_kills_the_command_and_is_named(users_folder: None, backend: ContainerBackend) -> None:
     lease = await backend.open(SandboxRequest(0, memory="64m"))
 
     done = await lease.sandbox.exec(
@@ -156,7 +161,6 @@ async def test_a_memory_limit_kills_the_command_and_is_named(
 
     assert done.oom_kills >= 1
     await lease.finish(Outcome.COMPLETED)
-    assert os.listdir(tmp_path) == [], "podman's monitor leaves a file where it was started"
 
 
 async def test_a_short_name_is_that_of_a_local_image_before_it_is_one_of_docker_hub(backend: ContainerBackend) -> None:
