@@ -1,7 +1,6 @@
 """The verb: inputs, plan, batches, merge, table. Exit codes 0, 1, 2 as the README says; 130 after an interrupt."""
 
 import asyncio
-import errno
 import os
 import secrets
 import signal
@@ -40,8 +39,8 @@ from batchrun_runner.sandbox.workspace import remove_left_overs, remove_tree
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.standard_output import GuardedOutput
 from batchrun_runner.stopping import Stop
-from batchrun_runner.storage.errors import StorageError
-from batchrun_runner.storage.folder import FolderStore
+from batchrun_runner.storage.errors import StorageError, StorageFull
+from batchrun_runner.storage.folder import DISK_FULL, FolderStore
 from batchrun_runner.text import counted
 
 _NOT_USED = "what is damaged is not used, and a prompt without another row runs again"
@@ -62,7 +61,6 @@ _OWN_OBJECTS = (
     layout.LEDGER_INDEX,
 )
 _OWN_FOLDERS = (layout.LEDGERS, layout.PARTS, layout.PLANS, layout.CONFIGS)
-_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def run_local(file: Path, output: Path, sandbox_mode: str | None) -> int:
@@ -97,9 +95,8 @@ def _complain(text: str) -> None:
 
 def _what_is_wrong(folder: Path, error: Exception) -> str:
     """A fault of the folder, or of temporary files, for people; not in words of our own objects."""
-    cause = error if isinstance(error, OSError) else error.__cause__
-    if isinstance(cause, OSError) and cause.errno in _DISK_FULL:
-        return f"{folder}: the disk is full ({cause.strerror}); make room there"
+    if isinstance(error, StorageFull) or (isinstance(error, OSError) and error.errno in DISK_FULL):
+        return f"{folder}: the disk is full; make room there"
     if isinstance(error, OSError):
         return f"{error.filename or folder}: {error.strerror or error}"
     return str(error)

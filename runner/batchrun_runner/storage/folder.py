@@ -17,10 +17,13 @@ from batchrun_runner.storage.errors import (
     RangeMissing,
     StorageDenied,
     StorageError,
+    StorageFull,
     StorageUnavailable,
 )
 from batchrun_runner.storage.store import Listed, Stored, probe_conditional_writes
 
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Numbers of OSErrors that say that a disk or a quota is full."""
 _HIDDEN = ".batchrun"
 """Temporary files and the lock lie here, on the same file system as the objects and in no listing."""
 
@@ -223,7 +226,8 @@ def _door(key: str) -> Iterator[None]:
     except PermissionError as error:
         raise StorageDenied(f"{error.filename or key}: permission denied; mend the folder's owner or mode") from error
     except OSError as error:
-        raise StorageUnavailable(f"{error.filename or key}: {error.strerror or error}") from error
+        kind = StorageFull if error.errno in DISK_FULL else StorageUnavailable
+        raise kind(f"{error.filename or key}: {error.strerror or error}") from error
 
 
 def _etag(status: os.stat_result) -> str:
