@@ -3,10 +3,6 @@
 import json
 from io import StringIO
 
-import yaml
-from rich.console import Console
-from rich.table import Table
-
 from batchrun_api.toolsets import DISTRIBUTIONS, MEANT_FOR, TOOLSETS, WORKING_TOOLSETS
 
 
@@ -19,11 +15,17 @@ def render(output: str) -> str:
     if output == "json":
         return json.dumps(entries, indent=2) + "\n"
     if output == "yaml":
+        import yaml  # noqa: PLC0415 - see _table
+
         return yaml.safe_dump(entries, sort_keys=False)
     return _table()
 
 
 def _table() -> str:
+    # Loading these takes longer than everything else that this command does.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
     table = Table(title="Toolset distributions: probability of each toolset in percent", title_justify="left")
     table.add_column("distribution")
     for toolset in TOOLSETS:

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from batchrun_api.checks import spec_problems
 from batchrun_api.spec import BatchRun
-from batchrun_runner.yaml_values import Constructor, Loader
+from batchrun_api.wording import plain_words
+from batchrun_runner.yaml_values import Loader, json_value, key_text
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -84,12 +85,16 @@ def _documents(file: Path) -> list[_Document]:
     except RecursionError as error:
         raise InvalidFile(file, [Problem(1, 1, "", "is nested too deeply")]) from error
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise InvalidFile(file, [Problem(line, column, "", f"is not YAML: {error.problem}")]) from error
+        raise InvalidFile(file, [_marked(error)]) from error
     except yaml.YAMLError as error:
         raise InvalidFile(file, [Problem(1, 1, "", f"is not YAML: {error}")]) from error
     return [_document(file, node) for node in nodes]
+
+
+def _marked(error: yaml.MarkedYAMLError) -> Problem:
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    return Problem(line, column, "", f"is not YAML: {error.problem}")
 
 
 def _document(file: Path, node: yaml.Node) -> _Document:
@@ -98,9 +103,11 @@ def _document(file: Path, node: yaml.Node) -> _Document:
     if problems := [*_key_problems(node, "", set())]:
         raise InvalidFile(file, problems)
     try:
-        value = Constructor().construct_document(node)
+        value = json_value(node)
     except yaml.MarkedYAMLError as error:
-        raise InvalidFile(file, [_problem_at(node, "", f"is not YAML: {error.problem}")]) from error
+        raise InvalidFile(file, [_marked(error)]) from error
+    except RecursionError as error:
+        raise InvalidFile(file, [_problem_at(node, "", "is nested too deeply")]) from error
     return _Document(node, value)
 
 
@@ -115,13 +122,14 @@ def _key_problems(node: yaml.Node, path: str, seen_nodes: set[int]) -> Iterator[
     if isinstance(node, yaml.MappingNode):
         keys = set()
         for key, child in node.value:
-            if not isinstance(key, yaml.ScalarNode):
+            name = key_text(key)
+            if name is None:
                 yield _problem_at(key, path, "a key must be a plain word")
                 continue
-            here = f"{path}.{key.value}".lstrip(".")
-            if key.value in keys:
+            here = f"{path}.{name}".lstrip(".")
+            if name in keys:
                 yield _problem_at(key, here, "is given twice")
-            keys.add(key.value)
+            keys.add(name)
             yield from _key_problems(child, here, seen_nodes)
 
 
@@ -137,13 +145,8 @@ def _checked(file: Path, document: _Document, *, for_cluster: bool) -> BatchRun:
 
 
 def _problems(root: yaml.MappingNode, error: ValidationError) -> Iterator[Problem]:
-    for detail in error.errors(include_url=False, include_context=False):
-        message = detail["msg"].removeprefix("Value error, ")
-        if detail["type"] == "extra_forbidden":
-            message = "there is no such field"
-        elif detail["type"] == "missing":
-            message = "is required"
-        yield _problem(root, detail["loc"], message[0].lower() + message[1:])
+    for detail in error.errors(include_url=False, include_input=False):
+        yield _problem(root, detail["loc"], plain_words(detail))
 
 
 def _problem(root: yaml.Node, loc: tuple[str | int, ...], message: str) -> Problem:
@@ -164,7 +167,7 @@ def _child(node: yaml.Node, step: str | int) -> tuple[yaml.Node, yaml.Node] | No
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         return node.value[step], node.value[step]
     if isinstance(node, yaml.MappingNode):
-        return next(((key, value) for key, value in node.value if key.value == step), None)
+        return next(((key, value) for key, value in node.value if key_text(key) == step), None)
     return None
 
 

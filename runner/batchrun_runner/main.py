@@ -1,12 +1,17 @@
 """The command line. Each command imports what it needs when it is called: help must not load a model client."""
 
+import os
 import signal
 import sys
+from collections.abc import MutableMapping
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from batchrun_runner.standard_output import READER_GONE, GuardedOutput
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -143,6 +148,45 @@ def _end_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.WORK_LEFT))
 
 
+_POD_VERBS = frozenset({"plan", "batch", "merge"})
+"""Their standard output is read by the operator: where it is lost, so is the step."""
+_LEAST_COLUMNS = 40
+
+
 def run() -> None:
     """Entry point of the console script."""
-    sys.exit(app())
+    _use_a_width_that_can_be_read(os.environ)
+    # Looking for plugins of pydantic reads the metadata of every installed package, at each start.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if not _POD_VERBS.isdisjoint(sys.argv[1:2]):
+        sys.exit(app())
+    _open_closed_streams()
+    output = GuardedOutput(sys.stdout)
+    sys.stdout = output
+    code: int | str | None = 0
+    try:
+        app()
+    except SystemExit as error:
+        code = error.code
+    output.flush()
+    if output.reader_is_gone and code in {None, 0, 1}:
+        code = READER_GONE
+    elif output.error is not None and not output.reader_is_gone:
+        with suppress(OSError):
+            sys.stderr.write(f"standard output cannot be written: {output.error.strerror}\n")
+        code = code or 1
+    sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Python has no stream at all where the shell closed one (`>&-`)."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - as long as the process
+
+
+def _use_a_width_that_can_be_read(environ: MutableMapping[str, str]) -> None:
+    """COLUMNS=0 or 1, as some shells and schedulers set it, would print nothing or one letter a line."""
+    columns = environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns) < _LEAST_COLUMNS:
+        del environ["COLUMNS"]

@@ -7,8 +7,8 @@ carries the condition's `reason`, and a message that names place and fix. Nothin
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
@@ -18,7 +18,7 @@ from batchrun_api.spec import BatchRunSpec
 from batchrun_runner.dataset.rows import InvalidRow
 from batchrun_runner.dataset.sources import Source
 from batchrun_runner.ledger import layout
-from batchrun_runner.ledger.checkpoint import Ended, timestamp, write_checkpoint
+from batchrun_runner.ledger.checkpoint import ends_by_batch, timestamp, write_checkpoint
 from batchrun_runner.ledger.compaction import compact_left_overs
 from batchrun_runner.ledger.cutting import Cutter
 from batchrun_runner.ledger.identity import Configuration, configuration
@@ -29,6 +29,7 @@ from batchrun_runner.records import PromptRow
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.storage.errors import NotFound, StorageError
 from batchrun_runner.storage.store import ObjectStore
+from batchrun_runner.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class PlanOutcome:
     config_digest: str
     rejected: tuple[InvalidRow, ...] = ()
     """The first few rows that cannot be used; all of them lie in `rejected.jsonl`."""
+    damaged: Mapping[str, int] = field(default_factory=dict)
+    """Stored lines that are no rows, by batch file: their prompts are not done."""
 
     @property
     def summary(self) -> str:
@@ -59,13 +62,13 @@ def summary_of(plan: Plan) -> str:
         if count
     )
     parts = [
-        f"{counts.total:,} prompts: {counts.done:,} done" + (f" ({ended})" if ended else ""),
-        f"{counts.to_run:,} to run in {len(plan.batches):,} new batch" + ("es" if len(plan.batches) != 1 else ""),
+        f"{counted(counts.total, 'prompt')}: {counts.done:,} done" + (f" ({ended})" if ended else ""),
+        f"{counts.to_run:,} to run in {counted(len(plan.batches), 'new batch', 'new batches')}",
     ]
     if counts.invalid:
-        parts.append(f"{counts.invalid:,} invalid rows skipped (see {layout.REJECTED})")
+        parts.append(f"{counted(counts.invalid, 'invalid row')} skipped (see {layout.REJECTED})")
     if counts.orphaned:
-        parts.append(f"{counts.orphaned:,} stored rows belong to no prompt of this data set")
+        parts.append(f"{counted(counts.orphaned, 'stored row')} of prompts that are not in this data set")
     return "; ".join(parts)
 
 
@@ -89,15 +92,14 @@ def make_plan(
     with tempfile.TemporaryDirectory() as folder:
         highest = max(taken, -1, *stored.sizes_bytes, *stored.missing)
         with Cutter(Path(folder), settings.spec, stored.rows, highest + 1) as cutter:
-            _read(settings.spec, source, cutter)
+            _read(settings.spec, source, cutter, f"{store.place}/{layout.REJECTED}")
         plan = cutter.plan(plan_id)
         _write(store, plan, config, cutter, clock())
     if stored.rows:
-        batches: dict[int, list[Ended]] = {}
-        for row in stored.rows:
-            batches.setdefault(row.batch, []).append(row)
+        batches = ends_by_batch(stored.rows, settings.spec.filters)
         write_checkpoint(store, settings.run_name, cutter.done, batches, clock())
-    return PlanOutcome(plan, config.digest, tuple(cutter.rejected))
+    damaged = Counter(layout.batch_file(batch) for batch, _ in stored.damaged)
+    return PlanOutcome(plan, config.digest, tuple(cutter.rejected), damaged)
 
 
 def read_batch_rows(store: ObjectStore, plan_id: str, *, number: int, offset: int, length: int) -> list[PromptRow]:
@@ -137,7 +139,7 @@ def _refuse_if_changed(settings: RunSettings, store: ObjectStore, stored: Stored
     except NotFound:
         old = None
     raise ConfigChanged(
-        f"{store.place} holds {rows:,} results of another configuration; changed: "
+        f"{store.place} holds {counted(rows, 'result')} of another configuration; changed: "
         f"{', '.join(config.changes_from(old))}. Set resumePolicy: Force to keep them and go on, "
         "undo the change, or give the run another runName"
     )
@@ -155,7 +157,7 @@ def _highest_number(store: ObjectStore) -> int:
     return max(numbers)
 
 
-def _read(spec: BatchRunSpec, source: Source, cutter: Cutter) -> None:
+def _read(spec: BatchRunSpec, source: Source, cutter: Cutter, rejected: str) -> None:
     """Hand over the rows, `maxSamples` of them at most: counted before anything is known of what is done."""
     rows = source.rows()
     while spec.max_samples is None or cutter.total < spec.max_samples:
@@ -166,7 +168,7 @@ def _read(spec: BatchRunSpec, source: Source, cutter: Cutter) -> None:
             cutter.reject(row)
         else:
             cutter.add(row)
-    cutter.finish(source.place)
+    cutter.finish(source.place, rejected)
 
 
 def _write(store: ObjectStore, plan: Plan, config: Configuration, cutter: Cutter, now: float) -> None:

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from batchrun_api.names import ENV_API_KEY, ENV_EPHEMERAL_SYSTEM_PROMPT
 from batchrun_api.spec import BatchRun, BatchRunSpec, PrefillMessage
+from batchrun_api.wording import plain_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,9 @@ def prefill_messages(text: str) -> tuple[PrefillMessage, ...]:
     try:
         return tuple(TypeAdapter(list[PrefillMessage]).validate_json(text))
     except ValidationError as error:
-        detail = error.errors(include_url=False)[0]
-        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
-        raise PrefillInvalid(f"is no JSON list of messages {{role, content}}: {where} {detail['msg']}") from error
+        detail = error.errors(include_url=False, include_input=False)[0]
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"]) or "the text"
+        raise PrefillInvalid(f"is no JSON list of messages {{role, content}}: {where} {plain_words(detail)}") from error
 
 
 def from_batchrun(

@@ -1,4 +1,4 @@
-"""Text that every later reader can encode."""
+"""Text for every reader: encodable, in one line, and in right grammar."""
 
 
 def clean_text(text: str) -> str:
@@ -8,3 +8,20 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def one_line(text: str, limit_chars: int = 300) -> str:
+    """The text without line breaks and other control characters, its middle left out where it is too long.
+
+    Programs say first what they do and last what went wrong, so both ends are kept.
+    """
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    if len(line) <= limit_chars:
+        return line
+    head = limit_chars // 3
+    return f"{line[:head]} … {line[head + 3 - limit_chars :]}"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """`1 row`, `2 rows`, `1,000 batches`. `many`: the plural where it is not `one` with an s."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

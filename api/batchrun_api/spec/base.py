@@ -72,12 +72,21 @@ def given(*values: object) -> int:
     return sum(value is not None for value in values)
 
 
-ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-DataKey = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
-HttpURL = Annotated[str, Field(min_length=8, max_length=2048, pattern=r"^https?://[^\s/]+\S*$")]
+_PORT = r"0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_HOST = r"(\[[0-9A-Fa-f:.]+(%25[^\s\[\]/?#]+)?\]|[^\s\[\]/?#@:]+)"
+WEB_ADDRESS = rf"https?://([^\s/?#@]*@)?{_HOST}(:{_PORT})?([/?#]\S*)?"
+"""Part of patterns: no library may find out later that there is no port 99999."""
+OBJECT_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+DATA_KEY = r"^[-._a-zA-Z0-9]+$"
+HTTP_URL = rf"^{WEB_ADDRESS}$"
+NO_NUL = r"^[^\x00]*$"
+
+ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=OBJECT_NAME)]
+DataKey = Annotated[str, Field(min_length=1, max_length=253, pattern=DATA_KEY)]
+HttpURL = Annotated[str, Field(min_length=8, max_length=2048, pattern=HTTP_URL)]
 ShortText = Annotated[str, Field(min_length=1, max_length=256)]
 # U+0000 cannot travel in an environment variable, and no model wants it.
-LongText = Annotated[str, Field(min_length=1, max_length=32768, pattern=r"^[^\x00]*$")]
+LongText = Annotated[str, Field(min_length=1, max_length=32768, pattern=NO_NUL)]
 ImageName = Annotated[str, Field(min_length=1, max_length=1024)]
 
 

@@ -4,17 +4,18 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from batchrun_api.spec.base import ApiModel, ConfigMapKeyRef, Rule, given
+from batchrun_api.spec.base import WEB_ADDRESS, ApiModel, ConfigMapKeyRef, Rule, given
 from batchrun_api.spec.output import S3Access
 
 # What a ConfigMap can carry beside the rest of the run's configuration (etcd refuses objects above 1.5 MiB).
 INLINE_LIMIT_CHARS = 131072
+URI = rf"^((s3|file)://\S+|{WEB_ADDRESS})$"
 
 
 class Dataset(ApiModel):
     """The JSONL data set: one JSON object a line, with at least a non-empty `prompt`."""
 
-    uri: Annotated[str, Field(min_length=6, max_length=2048, pattern=r"^(s3|https?|file)://\S+$")] | None = None
+    uri: Annotated[str, Field(min_length=6, max_length=2048, pattern=URI)] | None = None
     """Address of the data set: s3://bucket/key, https://..., or file:///path (one machine only)."""
     config_map_key_ref: ConfigMapKeyRef | None = None
     """The data set as one key of a ConfigMap in this namespace (at most 1 MiB)."""

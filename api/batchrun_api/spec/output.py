@@ -6,7 +6,11 @@ from pydantic import Field
 
 from batchrun_api.spec.base import ApiModel, HttpURL, LocalObjectRef
 
-Region = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")]
+REGION = r"^[a-z0-9-]+$"
+BUCKET = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])$"
+PREFIX = r"^([A-Za-z0-9!_.*'()=-]+(/[A-Za-z0-9!_.*'()=-]+)*)?$"
+
+Region = Annotated[str, Field(min_length=1, max_length=64, pattern=REGION)]
 
 
 class S3Access(ApiModel):
@@ -25,9 +29,9 @@ class S3Access(ApiModel):
 class S3Location(S3Access):
     """A place in an S3 store; objects lie below `<prefix>/<runName>/`."""
 
-    bucket: Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])$")]
+    bucket: Annotated[str, Field(min_length=3, max_length=63, pattern=BUCKET)]
     """Name of the bucket. It must exist."""
-    prefix: Annotated[str, Field(max_length=512, pattern=r"^([A-Za-z0-9!_.*'()=-]+(/[A-Za-z0-9!_.*'()=-]+)*)?$")] = ""
+    prefix: Annotated[str, Field(max_length=512, pattern=PREFIX)] = ""
     """Folder in the bucket, without slashes at its ends. Empty: the bucket's top."""
 
 

@@ -17,9 +17,14 @@ API_VERSION = "v1alpha1"
 KIND = "BatchRun"
 PLURAL = "batchruns"
 
-RunName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+RUN_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+TOOLSET_NAME = r"^[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+METADATA_NAME = rf"^{_LABEL}(\.{_LABEL})*$"
+
+RunName = Annotated[str, Field(min_length=1, max_length=100, pattern=RUN_NAME)]
 Probability = Annotated[int, Field(ge=0, le=100)]
-ToolsetName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-_a-z0-9]*[a-z0-9])?$")]
+ToolsetName = Annotated[str, Field(min_length=1, max_length=63, pattern=TOOLSET_NAME)]
 Probabilities = Annotated[dict[ToolsetName, Probability], Field(min_length=1, max_length=64)]
 DistributionChoice = Annotated[
     Annotated[str, Field(min_length=1, max_length=63), Tag("name")] | Annotated[Probabilities, Tag("own")],
@@ -162,13 +167,12 @@ _OTHER_METADATA = frozenset(
         "managedFields",
     }
 )
-_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
 
 class Metadata(ApiModel):
     """The part of a Kubernetes object's metadata that batchrun reads; its other fields are left alone."""
 
-    name: Annotated[str, Field(min_length=1, max_length=253, pattern=rf"^{_LABEL}(\.{_LABEL})*$")]
+    name: Annotated[str, Field(min_length=1, max_length=253, pattern=METADATA_NAME)]
     namespace: Annotated[str, Field(max_length=63)] | None = None
     uid: Annotated[str, Field(max_length=128)] | None = None
     labels: dict[str, str] | None = None

@@ -6,17 +6,16 @@ from pydantic import Discriminator, Field, Tag, WithJsonSchema
 
 from batchrun_api.spec.base import ApiModel, ImageName
 
-_QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(Ki|[EPTGM]i?|k|m)?$"
+QUANTITY = r"^[0-9]+(\.[0-9]+)?(Ki|[EPTGM]i?|k|m)?$"
 
 Quantity = Annotated[
-    Annotated[str, Field(max_length=32, pattern=_QUANTITY_PATTERN), Tag("text")]
-    | Annotated[int, Field(ge=0), Tag("number")],
+    Annotated[str, Field(max_length=32, pattern=QUANTITY), Tag("text")] | Annotated[int, Field(ge=0), Tag("number")],
     Discriminator(lambda value: "number" if isinstance(value, int) else "text"),
     WithJsonSchema(
         {
             "x-kubernetes-int-or-string": True,
             "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "pattern": _QUANTITY_PATTERN,
+            "pattern": QUANTITY,
             "maxLength": 32,
             "minimum": 0,
         }

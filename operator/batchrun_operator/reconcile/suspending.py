@@ -32,8 +32,8 @@ def suspend_when_all_are_discarded(sheet: Worksheet) -> None:
     others = prompts.completed + prompts.truncated + prompts.failed - before.completed - before.truncated
     if prompts.discarded - before.discarded >= TELLING_DISCARDS and others <= 0 and prompts.not_run > 0:
         message = (
-            f"the first {prompts.discarded - before.discarded} prompts were all discarded: no reply shows reasoning. "
-            "Set filters.requireReasoning to false, or a model that shows its reasoning"
+            f"the first {prompts.discarded - before.discarded} prompts were all discarded, most likely because no "
+            "reply shows reasoning. Set filters.requireReasoning to false, or a model that shows its reasoning"
         )
         sheet.condition(ConditionType.SUSPENDED, True, Reason.ALL_DISCARDED, message)
     else:

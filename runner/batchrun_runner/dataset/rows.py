@@ -10,7 +10,7 @@ import orjson
 from batchrun_runner.dataset.keys import KeyMaker
 from batchrun_runner.dataset.lines import ROW_LIMIT_BYTES, Line, split_lines
 from batchrun_runner.records import PromptRow
-from batchrun_runner.text import clean_text
+from batchrun_runner.text import clean_text, one_line
 
 _KNOWN = frozenset({"prompt", "image", "docker_image", "cwd", "id"})
 _TEXT_FIELDS = ("image", "docker_image", "cwd", "id")
@@ -81,16 +81,24 @@ def _parsed(text: bytes) -> Any:
         row = orjson.loads(text)
     except orjson.JSONDecodeError:
         return _parsed_slowly(text)
-    if isinstance(row, dict) and not row.keys() <= _KNOWN:
+    if isinstance(row, dict) and (not row.keys() <= _KNOWN or _may_repeat_a_key(text, row)):
         # orjson turns integers beyond 64 bits into floats; unknown keys are given back as they came.
+        # Of a key that is given twice it tells the last value only.
         return _parsed_slowly(text)
     return row
+
+
+def _may_repeat_a_key(text: bytes, row: dict[str, Any]) -> bool:
+    """Quotes within a string have a backslash before them, so only keys and whole values are found."""
+    return any(text.count(b'"%s"' % name.encode()) > 1 for name in row)
 
 
 def _parsed_slowly(text: bytes) -> Any:
     """The standard library's parser: takes half surrogates, keeps big integers, says where a fault is."""
     try:
-        return json.loads(text.decode(), parse_constant=_refuse_constant, parse_float=_finite)
+        return json.loads(
+            text.decode(), parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_without_doubles
+        )
     except UnicodeDecodeError as error:
         raise _Fault(f"byte {error.start + 1} is not UTF-8", "save the data set as UTF-8") from error
     except json.JSONDecodeError as error:
@@ -108,6 +116,15 @@ def _syntax_fault(error: json.JSONDecodeError) -> _Fault:
     if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string"):
         return _Fault(f"the JSON is cut off ({error.msg} {column})", "write the whole object on one line")
     return _Fault(f"it is not JSON ({error.msg} {column})", "correct the JSON")
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise _Fault(f"it has the key {one_line(name, 60)!r} twice", "keep one of them")
+    return found
 
 
 def _refuse_constant(word: str) -> NoReturn:

@@ -42,6 +42,7 @@ import orjson
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from batchrun_api.wording import plain_words
 from batchrun_runner.demo_model.http import Fault
 
 
@@ -142,4 +143,4 @@ def _in_one_line(error: Exception) -> str:
         return f"{type(error).__name__}: {error}".replace("\n", " ")
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in first["loc"]) or "the document"
-    return f"{place}: {first['msg']}"
+    return f"{place}: {plain_words(first)}"

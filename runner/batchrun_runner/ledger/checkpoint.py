@@ -5,15 +5,17 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
 import orjson
 
 from batchrun_api.outcomes import Outcome, Reason
+from batchrun_api.spec.run import Filters
 from batchrun_runner.ledger import layout
-from batchrun_runner.ledger.stored import load_stored
+from batchrun_runner.ledger.filters import judge
+from batchrun_runner.ledger.stored import StoredRow, load_stored
 from batchrun_runner.storage.errors import NotFound, PreconditionFailed
 from batchrun_runner.storage.store import ObjectStore, put_version
 
@@ -90,6 +92,16 @@ def stats_of(entries: Iterable[Ended], *, skipped: int = 0) -> BatchStats:
         ),
         **{str(outcome): outcomes[outcome] for outcome in Outcome if outcome is not Outcome.INTERRUPTED},
     }
+
+
+def ends_by_batch(rows: Iterable[StoredRow], filters: Filters) -> dict[int, list[Ended]]:
+    """Stored rows by batch, each with its end under these filters: the statistics count them so, too."""
+    batches: dict[int, list[Ended]] = {}
+    for row in rows:
+        outcome, reason = judge(row, filters)
+        is_same = outcome is row.outcome and reason == row.reason
+        batches.setdefault(row.batch, []).append(row if is_same else replace(row, outcome=outcome, reason=reason))
+    return batches
 
 
 def write_checkpoint(

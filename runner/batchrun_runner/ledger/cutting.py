@@ -21,6 +21,7 @@ from batchrun_runner.ledger.matching import Matcher
 from batchrun_runner.ledger.stored import StoredRow
 from batchrun_runner.records import PromptRow
 from batchrun_runner.storage.store import ObjectStore
+from batchrun_runner.text import counted
 
 _SHOWN_INVALID_ROWS = 5
 _ROW_FIELDS = tuple(item.name for item in fields(PromptRow))
@@ -103,15 +104,15 @@ class Cutter:
             )
             self._open = _Open(opened.number + 1, opened.offset + opened.length)
 
-    def finish(self, place: str) -> None:
-        """The data set has ended: decide whether it can be used."""
+    def finish(self, place: str, rejected: str) -> None:
+        """The data set at `place` has ended: decide whether it can be used. `rejected`: where its bad rows will lie."""
         self._close_batch()
         if self._invalid and self._spec.dataset.on_invalid_row == "Fail":
             more = self._invalid - len(self.rejected)
             listed = "; ".join(map(str, self.rejected)) + (f"; and {more:,} more" if more else "")
             self._refusal = DatasetInvalid(
-                f"{place}: {self._invalid:,} of {self._invalid + self.total:,} rows cannot be used: {listed}. "
-                f"All of them are listed in {layout.REJECTED}; set dataset.onInvalidRow: Skip to run the others"
+                f"{place}: {self._invalid:,} of {counted(self._invalid + self.total, 'row')} cannot be used: {listed}. "
+                f"All of them are listed in {rejected}; set dataset.onInvalidRow: Skip to run the others"
             )
         elif not self.total:
             self._refusal = DatasetInvalid(f"{place} holds no prompt; give at least one row with a `prompt`")

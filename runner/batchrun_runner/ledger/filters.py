@@ -35,8 +35,12 @@ def has_reasoning(result: PromptResult) -> bool:
 
 
 def filtered(result: PromptResult, filters: Filters) -> PromptResult:
-    """The result under the filter that acts while a run is going on: no reasoning at all."""
-    if filters.require_reasoning and result.outcome in _FILTERED and not has_reasoning(result):
+    """The result under the filters, as `judge` will have it at the merge: all figures of a run agree."""
+    if result.outcome not in _FILTERED:
+        return result
+    if filters.unknown_tools == "Drop" and calls_unknown_tools(result.conversations):
+        return replace(result, outcome=Outcome.DISCARDED, reason=Reason.UNKNOWN_TOOLS)
+    if filters.require_reasoning and not has_reasoning(result):
         return replace(result, outcome=Outcome.DISCARDED, reason=Reason.NO_REASONING)
     return result
 

@@ -6,7 +6,8 @@ import secrets
 import signal
 import sys
 import tempfile
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,13 +20,14 @@ from batchrun_api.messages import MergeResult
 from batchrun_runner.agent.loop import Agent
 from batchrun_runner.dataset.errors import DatasetError
 from batchrun_runner.dataset.sources import Source
-from batchrun_runner.demo_model.server import DemoModel
 from batchrun_runner.documents import InvalidFile, load_run
+from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.ownership import PlanRefused
 from batchrun_runner.local.backends import backend_for
 from batchrun_runner.local.engine import DiscardWatch, Engine
 from batchrun_runner.local.inputs import BadInput, is_embedded_demo, settings_of, source_for
 from batchrun_runner.local.lock import folder_lock
+from batchrun_runner.merge.errors import MergeFailed
 from batchrun_runner.merge.merger import Merged, merge
 from batchrun_runner.merge.table import render_table
 from batchrun_runner.model.errors import StopRun
@@ -33,32 +35,83 @@ from batchrun_runner.plan import PlanOutcome, make_plan
 from batchrun_runner.progress import reporter_for
 from batchrun_runner.sandbox.backend import SandboxBackend
 from batchrun_runner.sandbox.errors import HelperMissing
+from batchrun_runner.sandbox.workspace import remove_left_overs, remove_tree
 from batchrun_runner.settings import RunSettings
+from batchrun_runner.standard_output import GuardedOutput
 from batchrun_runner.stopping import Stop
-from batchrun_runner.storage.errors import StorageError
-from batchrun_runner.storage.folder import FolderStore
+from batchrun_runner.storage.errors import StorageError, StorageFull
+from batchrun_runner.storage.folder import DISK_FULL, FolderStore
+from batchrun_runner.text import counted
 
+_NOT_USED = "what is damaged is not used, and a prompt without another row runs again"
+_RUN_AGAIN = "the same command runs these prompts again"
+_GOES_ON = "What is finished is stored; the same command goes on."
 INTERRUPTED = 128 + signal.SIGINT
 """The shell's convention for a process that SIGINT ended."""
+
+
+_OWN_OBJECTS = (
+    layout.CHECKPOINT,
+    layout.TRAJECTORIES,
+    layout.DISCARDED,
+    layout.REJECTED,
+    layout.LEFT_OUT,
+    layout.STATISTICS,
+    layout.CARD,
+    layout.LEDGER_INDEX,
+)
+_OWN_FOLDERS = (layout.LEDGERS, layout.PARTS, layout.PLANS, layout.CONFIGS)
 
 
 def run_local(file: Path, output: Path, sandbox_mode: str | None) -> int:
     """Run a BatchRun file on this machine; results go to `output/<runName>/`. Returns the exit code."""
     try:
         run_file = load_run(file, for_cluster=False)
+        if run_file.run.spec.suspend:
+            _complain(
+                f"{file}: spec.suspend is true, so nothing was run; set it to false, and the same command runs it"
+            )
+            return ExitCode.SOME_FAILED
         settings = settings_of(file, run_file, os.environ)
         source = source_for(file, run_file)
         backend, note = backend_for(sandbox_mode, settings.spec, is_demo=is_embedded_demo(run_file))
         folder = output / settings.run_name
-        with folder_lock(folder), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            run = _Run(settings, source, folder, backend, note, is_embedded_demo(run_file))
-            return runner.run(run.run())
+        with folder_lock(folder):
+            remove_left_overs()
+            with _own_temporary_folder(folder), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                run = _Run(settings, source, folder, backend, note, is_embedded_demo(run_file))
+                return runner.run(run.run())
     except (InvalidFile, BadInput, PlanRefused, DatasetError, HelperMissing) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except StorageError as error:
-        sys.stderr.write(f"{output}: {error}\n")
-        return 2
+        _complain(str(error))
+    except (StorageError, OSError) as error:
+        _complain(_what_is_wrong(folder, error))
+    return ExitCode.BAD_INPUT
+
+
+def _complain(text: str) -> None:
+    with suppress(OSError):
+        sys.stderr.write(f"{text}\n")
+
+
+def _what_is_wrong(folder: Path, error: Exception) -> str:
+    """A fault of the folder, or of temporary files, for people; not in words of our own objects."""
+    if isinstance(error, StorageFull) or (isinstance(error, OSError) and error.errno in DISK_FULL):
+        return f"{folder}: the disk is full; make room there"
+    if isinstance(error, OSError):
+        return f"{error.filename or folder}: {error.strerror or error}"
+    return str(error)
+
+
+@contextmanager
+def _own_temporary_folder(folder: Path) -> Iterator[None]:
+    """Temporary files go into the run's folder: a killed run's are found there, and removed under the folder's lock."""
+    store, before = FolderStore(folder), tempfile.tempdir
+    remove_tree(store.scratch)
+    tempfile.tempdir = str(store.scratch)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 class _Run:
@@ -76,23 +129,44 @@ class _Run:
         self._is_demo = is_demo
         self._stop = Stop()
         self._console = Console()
+        self._output = sys.stdout if isinstance(sys.stdout, GuardedOutput) else GuardedOutput(sys.stdout)
 
     async def run(self) -> int:
         """Plan, batches, merge, table."""
         self._listen_for_signals()
+        self._refuse_foreign_objects()
         plan_id = f"local-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
         plan = await asyncio.to_thread(make_plan, self._settings, self._store, self._source, plan_id)
         with reporter_for(self._console) as shown:
             reporter = DiscardWatch(shown, self._stop)
             reporter.note(f"{self._settings.run_name}: {self._settings.spec.model.name}, results in {self._folder}/")
             reporter.planned(plan.plan.counts, len(plan.plan.batches))
-            if plan.plan.batches:
-                reporter.note(self._note)
-                await self._batches(plan, reporter)
-        with tempfile.TemporaryDirectory(dir=self._store.scratch) as workdir:
-            merged = await asyncio.to_thread(merge, self._settings, self._store, plan_id, Path(workdir))
+            for name, rows in plan.damaged.items():
+                reporter.note(f"{self._folder / name} holds {counted(rows, 'damaged row')}; {_NOT_USED}")
+            if plan.plan.counts.invalid:
+                reporter.note(f"what was skipped, and why: {self._folder / layout.REJECTED}")
+            try:
+                if plan.plan.batches:
+                    reporter.note(self._note)
+                    await self._batches(plan, reporter)
+                with tempfile.TemporaryDirectory() as workdir:
+                    merged = await asyncio.to_thread(merge, self._settings, self._store, plan_id, Path(workdir))
+            except (StorageError, MergeFailed, OSError) as error:
+                _complain(f"{_what_is_wrong(self._folder, error)}. {_GOES_ON}")
+                return ExitCode.SOME_FAILED
         self._show(merged)
+        for name, rows in merged.damaged.items():
+            _complain(f"{self._folder / name}: {counted(rows, 'row')} damaged and left out; {_RUN_AGAIN}")
         return self._exit_code(merged.result)
+
+    def _refuse_foreign_objects(self) -> None:
+        """Before anything is paid for. Raises StorageError."""
+        for key in _OWN_OBJECTS:
+            self._store.head(key)
+        for prefix in _OWN_FOLDERS:
+            path = self._folder / prefix
+            if path.exists() and not path.is_dir():
+                raise StorageError(f"{path} is a file where a folder of this run must lie; move it away")
 
     async def _batches(self, plan: PlanOutcome, reporter: DiscardWatch) -> None:
         # Loading the model client takes longer than a small plan: it is not loaded where nothing is left to run.
@@ -102,6 +176,8 @@ class _Run:
             stack.push_async_callback(self._backend.close)
             settings = self._settings
             if self._is_demo:
+                from batchrun_runner.demo_model.server import DemoModel  # noqa: PLC0415
+
                 demo = await stack.enter_async_context(DemoModel())
                 model = settings.spec.model.model_copy(update={"base_url": demo.base_url})
                 settings = replace(settings, spec=settings.spec.model_copy(update={"model": model}))
@@ -113,12 +189,19 @@ class _Run:
             except StopRun as error:
                 self._stop.now(f"{error} (mend that first)")
             if self._stop.is_asked:
-                reporter.note(f"stopped: {self._stop.why}. What is finished is stored; the same command goes on.")
+                reporter.note(f"stopped: {self._stop.why}. {_GOES_ON}")
 
     def _listen_for_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop.now, signal.Signals(number).name)
+
+        def lost(error: OSError) -> None:
+            # As every program of a pipe, it ends when nobody reads. A full disk below a log is no reason to stop.
+            if isinstance(error, BrokenPipeError):
+                loop.call_soon_threadsafe(self._stop.now, "nobody reads the output any more")
+
+        self._output.when_lost = lost
 
     def _show(self, merged: Merged) -> None:
         self._console.print(render_table(merged.statistics))

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from batchrun_api.outcomes import Outcome
+from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.plan import PlanCounts, PlannedBatch
 from batchrun_runner.agent.loop import Agent
 from batchrun_runner.batch import Batch
@@ -103,7 +103,7 @@ class DiscardWatch:
         self._reporter.prompt_ended(number, row, result)
         if result.outcome in {Outcome.COMPLETED, Outcome.TRUNCATED}:
             self._is_over = True
-        self._discarded += result.outcome is Outcome.DISCARDED
+        self._discarded += result.reason is Reason.NO_REASONING
         if self._discarded >= ALL_DISCARDED_AFTER and not self._is_over:
             self._is_over = True
             self._stop.drain(

@@ -1,16 +1,17 @@
 """The merge: everything that is stored becomes one result, or nothing is replaced."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from batchrun_api.messages import FailureNote, MergeResult
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome
 from batchrun_runner.ledger import layout
-from batchrun_runner.ledger.checkpoint import Ended, write_checkpoint
+from batchrun_runner.ledger.checkpoint import ends_by_batch, write_checkpoint
 from batchrun_runner.ledger.compaction import compact_left_overs
-from batchrun_runner.ledger.files import scan_ledger
+from batchrun_runner.ledger.entry import EntryDamaged, LedgerEntry
+from batchrun_runner.ledger.files import decode_ledger, new_ledger, scan_ledger
 from batchrun_runner.ledger.stored import StoredRun, load_stored, object_lines
 from batchrun_runner.merge.dataset_card import dataset_card
 from batchrun_runner.merge.errors import LedgerDisagrees, MergeFailed
@@ -32,6 +33,8 @@ class Merged:
 
     result: MergeResult
     statistics: Statistics
+    damaged: Mapping[str, int] = field(default_factory=dict)
+    """Lines that were found to be no rows any more, by batch file: their prompts have to run again."""
 
 
 def merge(
@@ -49,15 +52,35 @@ def merge(
     """
     store.sweep()
     compact_left_overs(store)
-    mended: set[int] = set()
+    mended: dict[int, int] = {}
     while True:
         try:
-            return _merge(settings, store, plan_id, workdir, clock)
+            merged = _merge(settings, store, plan_id, workdir, clock)
+            return replace(merged, damaged={layout.batch_file(batch): lost for batch, lost in mended.items() if lost})
         except LedgerDisagrees as error:
             if error.batch in mended:
                 raise
-            mended.add(error.batch)
-            store.put(layout.ledger_file(error.batch), scan_ledger(store, error.batch).encode())
+            mended[error.batch] = _mend(store, error.batch)
+
+
+def _mend(store: ObjectStore, batch: int) -> int:
+    """Make the ledger of a batch file that is damaged anew; returns how many of its rows are lost.
+
+    Rows that lie where they lay keep their entries: a row tells less than its entry does.
+    """
+    scanned = scan_ledger(store, batch)
+    try:
+        old = {(entry.key, entry.offset, entry.length): entry for entry in _old_entries(store, batch)}
+    except (NotFound, EntryDamaged):
+        old = {}
+    entries = [old.get((entry.key, entry.offset, entry.length), entry) for entry in scanned.entries()]
+    mended = new_ledger(batch, entries, scanned.head.size_bytes, scanned.head.damaged)
+    store.put(layout.ledger_file(batch), mended.encode())
+    return max(0, len(old) - len(entries))
+
+
+def _old_entries(store: ObjectStore, batch: int) -> list[LedgerEntry]:
+    return decode_ledger(store.get(layout.ledger_file(batch)).body).entries()
 
 
 def _merge(
@@ -76,7 +99,8 @@ def _merge(
     statistics = run_statistics(settings, figures, result, rows, clock())
     store.put(layout.STATISTICS, statistics.encode(), durable=False)
     store.put(layout.CARD, dataset_card(settings.run_name, settings.spec.model.name).encode(), durable=False)
-    _write_checkpoint(store, settings.run_name, stored, selection, clock())
+    done = [pick.index for pick in selection.picks if pick.outcome in DONE_OUTCOMES]
+    write_checkpoint(store, settings.run_name, done, ends_by_batch(stored.rows, settings.spec.filters), clock())
     return Merged(result, statistics)
 
 
@@ -158,11 +182,3 @@ def _publish(store: ObjectStore, workdir: Path) -> None:
         head = store.head(key)
         if head is None or head.size_bytes != size:
             raise MergeFailed(f"{store.place}/{key} has not the {size} bytes that were written; merge again")
-
-
-def _write_checkpoint(store: ObjectStore, run_name: str, stored: StoredRun, selection: Selection, now: float) -> None:
-    batches: dict[int, list[Ended]] = {}
-    for row in stored.rows:
-        batches.setdefault(row.batch, []).append(row)
-    done = [pick.index for pick in selection.picks if pick.outcome in DONE_OUTCOMES]
-    write_checkpoint(store, run_name, done, batches, now)

@@ -1,5 +1,6 @@
 """From batch files to the result in one pass: read in long ranges, written as they are wherever that is right."""
 
+import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -7,6 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import IO
+
+import orjson
 
 from batchrun_runner.ledger.entry import ROW_SCHEMA
 from batchrun_runner.ledger.layout import batch_file
@@ -135,7 +138,7 @@ def _copy_range(item: Range, body: bytes, kept: RowFile, discarded: RowFile) -> 
         end = start + pick.row.length
         head = b'{"prompt_index":%d,' % pick.row.prompt_index
         is_todays = pick.row.schema == ROW_SCHEMA
-        if is_todays and not (body.startswith(head, start) and body[end - 1] == 10):
+        if is_todays and not (body.startswith(head, start) and body[end - 1] == 10 and _is_json(view[start:end])):
             raise LedgerDisagrees(item.batch, f"no row of prompt {pick.row.prompt_index} at byte {pick.row.offset}")
         if pick.is_kept and is_todays and pick.index == pick.row.prompt_index and not pick.is_changed:
             # Untouched rows side by side are one write.
@@ -153,6 +156,24 @@ def _copy_range(item: Range, body: bytes, kept: RowFile, discarded: RowFile) -> 
         else:
             target.add(_rewritten(item.batch, bytes(view[start:end]), pick))
     _end_run(kept, view, run_start, run_end, run_rows)
+
+
+def _is_json(row: memoryview) -> bool:
+    """Whether the bytes of a row are still what was written, as far as a reader would notice: a disk may lose some."""
+    try:
+        orjson.loads(row)
+    except orjson.JSONDecodeError:
+        # orjson takes no half surrogates and no integers beyond 64 bits as they may stand in `extra`: ask again.
+        return _is_json_for_all(bytes(row))
+    return True
+
+
+def _is_json_for_all(row: bytes) -> bool:
+    try:
+        json.loads(row.decode())
+    except ValueError:
+        return False
+    return True
 
 
 def _end_run(file: RowFile, view: memoryview, start: int, end: int, rows: int) -> None:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from batchrun_runner.merge.run_statistics import Statistics
+from batchrun_runner.text import counted
 
 
 def render_table(statistics: Statistics) -> RenderableType:
@@ -28,7 +29,9 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _outcomes(document: Mapping[str, Any]) -> Table:
-    table = _table(f"{document['run_name']}: {document['total_prompts']:,} prompts", "outcome", "prompts", "share")
+    table = _table(
+        f"{document['run_name']}: {counted(document['total_prompts'], 'prompt')}", "outcome", "prompts", "share"
+    )
     for name, count in document["outcomes"].items():
         if count or name == "completed":
             table.add_row(name.replace("_", " "), f"{count:,}", _share(count, document["total_prompts"]))

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from batchrun_api.conditions import Reason
 from batchrun_api.names import PREFILL_FILE
 from batchrun_api.spec import BatchRun
+from batchrun_api.wording import plain_words
 from batchrun_runner import settings as run_settings
 from batchrun_runner.settings import Owner, PrefillInvalid, RunSettings, prefill_messages
 from batchrun_runner.storage.s3 import run_store
@@ -26,9 +27,9 @@ def read_settings(config: Path, environ: Mapping[str, str], *, prefill: Path = P
         run = BatchRun.model_validate_json(config.read_bytes())
         messages = prefill_messages(prefill.read_text()) if prefill.exists() else ()
     except ValidationError as error:
-        detail = error.errors(include_url=False)[0]
+        detail = error.errors(include_url=False, include_input=False)[0]
         path = ".".join(str(step) for step in detail["loc"])
-        raise ConfigurationInvalid(f"{path}: {detail['msg']}") from error
+        raise ConfigurationInvalid(f"{path}: {plain_words(detail)}") from error
     except PrefillInvalid as error:
         raise ConfigurationInvalid(f"spec.agent.prefillMessagesFrom: the text {error}") from error
     if run.spec.output is None:

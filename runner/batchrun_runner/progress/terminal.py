@@ -10,6 +10,9 @@ from batchrun_api.outcomes import Outcome
 from batchrun_api.plan import PlanCounts
 from batchrun_runner.progress.reporter import Tally
 from batchrun_runner.records import PromptResult, PromptRow
+from batchrun_runner.text import counted, one_line
+
+_SHOWN_CHARS = 400
 
 COLOURS = {
     Outcome.COMPLETED: "green",
@@ -27,11 +30,12 @@ def reporter_for(console: Console) -> "LiveReporter | PlainReporter":
 
 def plan_line(counts: PlanCounts, batches: int) -> str:
     """The plan in one line: size, done, to run, new batches, and what stands beside."""
-    parts = [f"{counts.total} prompts", f"{counts.done} done", f"{counts.to_run} to run in {batches} batches"]
+    new = counted(batches, "batch", "batches")
+    parts = [counted(counts.total, "prompt"), f"{counts.done:,} done", f"{counts.to_run:,} to run in {new}"]
     if counts.invalid:
-        parts.append(f"{counts.invalid} invalid rows skipped")
+        parts.append(f"{counted(counts.invalid, 'invalid row')} skipped")
     if counts.orphaned:
-        parts.append(f"{counts.orphaned} stored rows are no longer in the data set")
+        parts.append(f"{counted(counts.orphaned, 'stored row')} of prompts that are no longer in the data set")
     return ", ".join(parts)
 
 
@@ -52,14 +56,15 @@ class PlainReporter:
         self._line(plan_line(counts, batches))
 
     def batch_started(self, number: int, prompts: int) -> None:
-        self._line(f"batch {number}: {prompts} prompts")
+        self._line(f"batch {number}: {counted(prompts, 'prompt')}")
 
     def prompt_ended(self, number: int, row: PromptRow, result: PromptResult) -> None:
         self._tally.add(result)
-        reason = f" ({result.reason}{': ' + result.message if result.message else ''})" if result.reason else ""
+        reason = f" ({_why(result)})" if result.reason else ""
+        cost = f"{counted(result.api_calls, 'call')}, {counted(result.usage.total_tokens, 'token')}"
         self._line(
-            f"[{self._tally.ended}/{self._tally.to_run}] batch {number}, prompt {row.index}: {result.outcome}{reason}, "
-            f"{result.api_calls} calls, {result.usage.total_tokens} tokens, {result.seconds:.1f} s"
+            f"[{self._tally.ended}/{self._tally.to_run}] batch {number}, prompt {row.index}: "
+            f"{result.outcome}{reason}, {cost}, {result.seconds:.1f} s"
         )
 
     def batch_ended(self, number: int) -> None:
@@ -109,7 +114,7 @@ class LiveReporter:
     def prompt_ended(self, number: int, row: PromptRow, result: PromptResult) -> None:
         self._tally.add(result)
         if result.outcome is Outcome.FAILED:
-            self.note(f"prompt {row.index} failed: {result.reason}: {result.message}")
+            self.note(f"prompt {row.index} failed: {_why(result)}")
         if result.outcome is not Outcome.INTERRUPTED and self._total is not None:
             self._progress.update(self._batches[number], advance=1)
             self._progress.update(self._total, advance=1, figures=self._figures())
@@ -122,4 +127,9 @@ class LiveReporter:
 
     def _figures(self) -> str:
         shown = [f"[{COLOURS[outcome]}]{count} {outcome}[/]" for outcome, count in sorted(self._tally.outcomes.items())]
-        return "  ".join([*shown, f"{self._tally.tokens:,} tokens"])
+        return "  ".join([*shown, counted(self._tally.tokens, "token")])
+
+
+def _why(result: PromptResult) -> str:
+    """Reason and message in one line, whatever a server or an engine said in many."""
+    return f"{result.reason}: {one_line(result.message, _SHOWN_CHARS)}" if result.message else str(result.reason)

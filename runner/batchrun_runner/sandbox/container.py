@@ -6,7 +6,6 @@ import re
 import secrets
 import shlex
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,11 +15,13 @@ from batchrun_runner.sandbox.backend import SandboxLease, SandboxRequest, lease
 from batchrun_runner.sandbox.errors import SandboxUnavailable
 from batchrun_runner.sandbox.helper import find_sandboxd
 from batchrun_runner.sandbox.launched import Launched
+from batchrun_runner.sandbox.workspace import Workspace, remove_tree
+from batchrun_runner.text import one_line
 
 ENV_ARGUMENTS = "BATCHRUN_CONTAINER_ARGUMENTS"
 _ENGINES = ("podman", "docker")
 _IMAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,499}")
-_SHOWN_CHARS = 500
+_SHOWN_CHARS = 300
 
 
 def extra_arguments(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
@@ -30,7 +31,19 @@ def extra_arguments(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
 
 def find_engine(path: str | None = None) -> str | None:
     """The container engine's client on the search path, podman first; None when there is none."""
-    return next((found for name in _ENGINES if (found := shutil.which(name, path=path))), None)
+    found = next((found for name in _ENGINES if (found := shutil.which(name, path=path))), None)
+    return str(Path(found).absolute()) if found else None
+
+
+def whole_name(image: str) -> str:
+    """An image's name with its registry, as docker reads it: `python:3` is docker.io/library/python:3.
+
+    podman asks which registry is meant, or refuses, unless it is configured.
+    """
+    first, slash, _ = image.partition("/")
+    if slash and (first == "localhost" or "." in first or ":" in first):
+        return image
+    return f"docker.io/{image}" if slash else f"docker.io/library/{image}"
 
 
 class ContainerBackend:
@@ -55,16 +68,20 @@ class ContainerBackend:
         self._pull_seconds = pull_seconds
         self._finding = asyncio.Lock()
         self._pulling: dict[str, asyncio.Lock] = {}
+        self._workspace = Workspace()
         self._open: dict[str, Launched] = {}
 
     async def open(self, request: SandboxRequest) -> SandboxLease:
         """A new container of the row's image, which is pulled when it is not there."""
-        image = request.image or self._default_image
-        await self._ensure_image(image)
+        image = await self._ensure_image(request.image or self._default_image)
         helper = await self._find_helper()
         name = f"batchrun-{secrets.token_hex(6)}"
-        folder = _make_folder()
-        launched = Launched(folder, self._command(name, image, helper, folder, request), None, None)
+        try:
+            folder = await asyncio.to_thread(self._workspace.new_folder)
+        except OSError as error:
+            raise SandboxUnavailable(Reason.SANDBOX_UNAVAILABLE, f"its folder cannot be made: {error}") from error
+        # podman's monitor leaves a file `oom` where it was started when a container runs out of memory.
+        launched = Launched(folder, self._command(name, image, helper, folder, request), None, folder)
         self._open[name] = launched
 
         async def release(_outcome: Outcome, _reason: Reason | None) -> None:
@@ -80,6 +97,7 @@ class ContainerBackend:
     async def close(self) -> None:
         """Remove every container that is still there."""
         await asyncio.gather(*(self._remove(name) for name in list(self._open)))
+        await asyncio.to_thread(self._workspace.close)
 
     def _command(self, name: str, image: str, helper: Path, folder: Path, request: SandboxRequest) -> list[str]:
         limits = [f"--memory={request.memory}"] if request.memory else []
@@ -104,16 +122,21 @@ class ContainerBackend:
             "--once",
         ]
 
-    async def _ensure_image(self, image: str) -> None:
-        """Raises SandboxUnavailable (ImageUnavailable) with the registry's words. Equal images are pulled once."""
+    async def _ensure_image(self, image: str) -> str:
+        """The name by which the engine knows the image, which is there then. Equal images are pulled once.
+
+        Raises SandboxUnavailable (ImageUnavailable) with the registry's words.
+        """
         if not _IMAGE_NAME.fullmatch(image):
             raise SandboxUnavailable(Reason.IMAGE_UNAVAILABLE, f"{image!r} is no image name")
         async with self._pulling.setdefault(image, asyncio.Lock()):
             if (await self._run("image", "inspect", image))[0] == 0:
-                return
-            code, words = await self._run("pull", "--quiet", image)
+                return image
+            whole = whole_name(image)
+            code, words = await self._run("pull", "--quiet", whole)
             if code != 0:
-                raise SandboxUnavailable(Reason.IMAGE_UNAVAILABLE, f"{image} cannot be pulled: {words}")
+                raise SandboxUnavailable(Reason.IMAGE_UNAVAILABLE, f"{whole} cannot be pulled: {words}")
+            return whole
 
     async def _remove(self, name: str) -> None:
         launched = self._open.pop(name, None)
@@ -121,10 +144,10 @@ class ContainerBackend:
             return
         await launched.stop()
         await self._run("rm", "--force", name)
-        await asyncio.to_thread(shutil.rmtree, launched.folder, ignore_errors=True)
+        await asyncio.to_thread(remove_tree, launched.folder)
 
     async def _run(self, *arguments: str) -> tuple[int, str]:
-        """Exit code and last words of one call of the engine; a call that hangs counts as failed."""
+        """Exit code and words, in one line, of one call of the engine; a call that hangs counts as failed."""
         process = await asyncio.create_subprocess_exec(
             self._engine,
             *arguments,
@@ -139,19 +162,13 @@ class ContainerBackend:
             process.kill()
             await process.wait()
             return -1, f"no end in {self._pull_seconds:g} s"
-        return process.returncode or 0, words.decode(errors="replace").strip()[-_SHOWN_CHARS:]
+        return process.returncode or 0, one_line(words.decode(errors="replace"), _SHOWN_CHARS)
 
     async def _find_helper(self) -> Path:
         async with self._finding:
             if self._helper is None:
                 self._helper = await asyncio.to_thread(find_sandboxd, os.environ)
             return self._helper
-
-
-def _make_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="batchrun-"))
-    folder.chmod(0o755)  # any uid of the image must reach the socket
-    return folder
 
 
 def _cores(quantity: str) -> str:

@@ -10,9 +10,10 @@ from batchrun_api.outcomes import Reason
 from batchrun_runner.sandbox.client import SandboxConnection
 from batchrun_runner.sandbox.errors import SandboxUnavailable
 from batchrun_runner.sandbox.listener import SandboxListener
+from batchrun_runner.text import one_line
 
 _STOP_SECONDS = 5.0
-_SHOWN_CHARS = 500
+_SHOWN_CHARS = 300
 
 
 class Launched:
@@ -59,9 +60,9 @@ class Launched:
             await asyncio.wait(waiting)
 
     def words(self) -> str:
-        """The end of what the program printed, for people."""
+        """What the program printed, for people, in one line."""
         with suppress(OSError):
-            return self._log.read_text(errors="replace").strip()[-_SHOWN_CHARS:] or "it said nothing"
+            return one_line(self._log.read_text(errors="replace"), _SHOWN_CHARS) or "it said nothing"
         return "it said nothing"
 
     async def stop(self) -> None:

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from batchrun_runner.sandbox.backend import SandboxLease, SandboxRequest, lease
 from batchrun_runner.sandbox.errors import SandboxUnavailable
 from batchrun_runner.sandbox.helper import find_sandboxd
 from batchrun_runner.sandbox.launched import Launched
+from batchrun_runner.sandbox.workspace import Workspace, remove_tree
 
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
 """All that a command may know of the user's environment: keys of models and clouds stay out."""
@@ -31,21 +30,25 @@ class ProcessBackend:
         self._finding = asyncio.Lock()
         self._deadline_seconds = deadline_seconds
         self._environ = environ
+        self._workspace = Workspace()
         self._open: set[Launched] = set()
 
     async def open(self, request: SandboxRequest) -> SandboxLease:
         """A new process in a new folder; a row that names an image fails alone."""
         if request.image:
-            detail = f"process mode cannot provide images, and this row wants {request.image}"
+            detail = f"process mode has no images, and this row wants {request.image}: run with --sandbox container"
             raise SandboxUnavailable(Reason.IMAGE_UNAVAILABLE, detail)
         helper = await self._find_helper()
-        folder = Path(tempfile.mkdtemp(prefix="batchrun-"))
+        try:
+            folder = await asyncio.to_thread(self._workspace.new_folder)
+        except OSError as error:
+            raise SandboxUnavailable(Reason.SANDBOX_UNAVAILABLE, f"its folder cannot be made: {error}") from error
         launched = Launched(folder, self._command(helper, folder), _environment(folder, self._environ), folder / "work")
         self._open.add(launched)
 
         async def release(_outcome: Outcome, _reason: Reason | None) -> None:
             await launched.stop()
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(remove_tree, folder)
             self._open.discard(launched)
 
         try:
@@ -60,9 +63,8 @@ class ProcessBackend:
     async def close(self) -> None:
         """End every process that is still open."""
         await asyncio.gather(*(launched.stop() for launched in self._open))
-        for launched in self._open:
-            shutil.rmtree(launched.folder, ignore_errors=True)
         self._open.clear()
+        await asyncio.to_thread(self._workspace.close)
 
     async def _find_helper(self) -> Path:
         async with self._finding:

@@ -8,6 +8,7 @@
     ├── StorageDenied                the store knows us and says no
     │   └── CredentialsInvalid       the store does not accept our keys, or there are none
     └── StorageUnavailable           network, overload, cut answer: already tried again, later may help
+        └── StorageFull              a disk or a quota is full: later helps, when there is room
 
 Foreign errors (OSError, botocore's) are wrapped at the adapters' doors; nothing else leaves this package.
 """
@@ -53,3 +54,7 @@ class CredentialsInvalid(StorageDenied):
 
 class StorageUnavailable(StorageError):
     """The store could not be reached or was overloaded, although it was tried again."""
+
+
+class StorageFull(StorageUnavailable):
+    """There is no room for what shall be written."""

@@ -1,10 +1,12 @@
 """A local folder as a store. Objects are files; they appear by a rename, whole or not at all."""
 
+import errno
 import fcntl
 import itertools
 import os
 import shutil
 import socket
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,10 +17,13 @@ from batchrun_runner.storage.errors import (
     RangeMissing,
     StorageDenied,
     StorageError,
+    StorageFull,
     StorageUnavailable,
 )
 from batchrun_runner.storage.store import Listed, Stored, probe_conditional_writes
 
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Numbers of OSErrors that say that a disk or a quota is full."""
 _HIDDEN = ".batchrun"
 """Temporary files and the lock lie here, on the same file system as the objects and in no listing."""
 
@@ -77,6 +82,8 @@ class FolderStore:
                 status = self._path(key).stat()
             except (FileNotFoundError, NotADirectoryError):
                 return None
+            if stat.S_ISDIR(status.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self._path(key)))
         return Listed(key, status.st_size, _etag(status))
 
     def put(
@@ -162,7 +169,7 @@ class FolderStore:
     @contextmanager
     def _temporary(self) -> Iterator[Path]:
         path = self._hidden / "tmp" / f"{self._owner}.{next(self._counter)}"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         try:
             yield path
         finally:
@@ -209,12 +216,18 @@ def _door(key: str) -> Iterator[None]:
     """OSErrors leave as our own."""
     try:
         yield
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+    except IsADirectoryError as error:
+        place = error.filename2 or error.filename or key
+        raise StorageError(f"{place} is a folder where a file of this run must lie; move it away") from error
+    except FileExistsError as error:
+        raise StorageError(f"{error.filename} is a file where a folder of this run must lie; move it away") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFound(f"{error.filename or key} is not there") from error
     except PermissionError as error:
         raise StorageDenied(f"{error.filename or key}: permission denied; mend the folder's owner or mode") from error
     except OSError as error:
-        raise StorageUnavailable(f"{error.filename or key}: {error.strerror or error}") from error
+        kind = StorageFull if error.errno in DISK_FULL else StorageUnavailable
+        raise kind(f"{error.filename or key}: {error.strerror or error}") from error
 
 
 def _etag(status: os.stat_result) -> str:
@@ -254,7 +267,7 @@ def _moved(path: Path, target: Path) -> bool:
 
 def _rename_into(temporary: Path, path: Path) -> None:
     for _ in range(100):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         try:
             temporary.rename(path)
         except FileNotFoundError:
@@ -264,6 +277,15 @@ def _rename_into(temporary: Path, path: Path) -> None:
         else:
             return
     raise StorageUnavailable(f"{path.parent} vanishes each time it is made")
+
+
+def _make_folder(folder: Path) -> None:
+    """Raises FileExistsError with the name of what is in the way."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except NotADirectoryError as error:
+        file = next(parent for parent in folder.parents if parent.exists())
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file)) from error
 
 
 def _walk(folder: Path, key_prefix: str, prefix: str) -> Iterator[Listed]:

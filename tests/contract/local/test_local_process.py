@@ -70,7 +70,7 @@ def test_a_row_with_an_image_fails_alone_in_process_mode_and_the_run_exits_1(pla
     assert [(row["outcome"], row["reason"]) for row in place.rows()] == [
         ("completed", ""), ("completed", ""), ("failed", "ImageUnavailable")
     ]  # fmt: skip
-    assert "process mode" in place.rows()[2]["message"]
+    assert "run with --sandbox container" in place.rows()[2]["message"]
     assert "python:3.11-slim" in place.rows()[2]["message"]
     assert_figures_add_up(place.statistics(), place.rows())
 

@@ -63,7 +63,9 @@ async def test_home_and_temporary_files_are_the_prompts_own(sandboxd: Path) -> N
 async def test_a_row_with_an_image_fails_alone_in_process_mode(sandboxd: Path) -> None:
     backend = ProcessBackend(helper=sandboxd)
 
-    with pytest.raises(SandboxUnavailable, match="process mode cannot provide images") as raised:
+    with pytest.raises(
+        SandboxUnavailable, match=r"process mode has no images.*: run with --sandbox container"
+    ) as raised:
         await backend.open(SandboxRequest(0, image="python:3.11-slim"))
 
     assert raised.value.reason is Reason.IMAGE_UNAVAILABLE

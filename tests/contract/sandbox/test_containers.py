@@ -12,7 +12,13 @@ import pytest
 
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_runner.sandbox.backend import SandboxRequest
-from batchrun_runner.sandbox.container import ENV_ARGUMENTS, ContainerBackend, extra_arguments, find_engine
+from batchrun_runner.sandbox.container import (
+    ENV_ARGUMENTS,
+    ContainerBackend,
+    extra_arguments,
+    find_engine,
+    whole_name,
+)
 from batchrun_runner.sandbox.errors import ErrorKind, SandboxError, SandboxUnavailable
 
 NEEDED_HERE = "--runtime=runc --ulimit=nofile=1024:1024 --ulimit=nproc=1024:1024"
@@ -138,7 +144,15 @@ async def test_the_helper_and_its_socket_cannot_be_tampered_with(backend: Contai
     await lease.finish(Outcome.COMPLETED)
 
 
-async def test_a_memory_limit_kills_the_command_and_is_named(backend: ContainerBackend) -> None:
+@pytest.fixture
+def users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Where the user starts batchrun; it stays as it was: podman's monitor leaves a file where it was started."""
+    monkeypatch.chdir(tmp_path)
+    yield
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_memory_limit_kills_the_command_and_is_named(users_folder: None, backend: ContainerBackend) -> None:
     lease = await backend.open(SandboxRequest(0, memory="64m"))
 
     done = await lease.sandbox.exec(
@@ -147,6 +161,57 @@ async def test_a_memory_limit_kills_the_command_and_is_named(backend: ContainerB
 
     assert done.oom_kills >= 1
     await lease.finish(Outcome.COMPLETED)
+
+
+async def test_a_short_name_is_that_of_a_local_image_before_it_is_one_of_docker_hub(backend: ContainerBackend) -> None:
+    lease = await backend.open(SandboxRequest(0, image=f"{IMAGE.removeprefix('localhost/')}:shell"))
+    assert lease.sandbox.hello.uid == 65532
+    await lease.finish(Outcome.COMPLETED)
+
+    for short, whole in (
+        ("batchrun-none/none:1", "docker.io/batchrun-none/none:1"),
+        ("batchrun-none:1", "docker.io/library/batchrun-none:1"),
+    ):
+        with pytest.raises(SandboxUnavailable) as raised:
+            await backend.open(SandboxRequest(0, image=short))
+        assert raised.value.detail.startswith(f"{whole} cannot be pulled: ")
+        assert "short-name" not in raised.value.detail
+        assert "\n" not in raised.value.detail
+        assert len(raised.value.detail) < 400
+
+
+@pytest.mark.parametrize(
+    ("image", "whole"),
+    [
+        ("python", "docker.io/library/python"),
+        ("python:3", "docker.io/library/python:3"),
+        ("python@sha256:0123", "docker.io/library/python@sha256:0123"),
+        ("org/name:tag", "docker.io/org/name:tag"),
+        ("org/deep/name", "docker.io/org/deep/name"),
+        ("docker.io/org/name:tag", "docker.io/org/name:tag"),
+        ("ghcr.io/org/name", "ghcr.io/org/name"),
+        ("localhost/name:1", "localhost/name:1"),
+        ("registry:5000/name", "registry:5000/name"),
+        ("localhost:5000/name", "localhost:5000/name"),
+    ],
+)
+def test_a_short_name_is_what_docker_makes_of_it(image: str, whole: str) -> None:
+    assert whole_name(image) == whole
+
+
+async def test_many_lines_of_the_engine_become_one(sandboxd: Path, machine_arguments: tuple[str, ...]) -> None:
+    made = ContainerBackend(
+        str(find_engine()),
+        default_image=f"{IMAGE}:shell",
+        helper=sandboxd,
+        extra_arguments=[*machine_arguments, "--no-such-option"],
+    )
+    with pytest.raises(SandboxUnavailable) as raised:
+        await made.open(SandboxRequest(0))
+    await made.close()
+
+    assert "no-such-option" in raised.value.detail
+    assert "\n" not in raised.value.detail
 
 
 @pytest.mark.parametrize("image", ["localhost/batchrun-none:1", "Bad Image:Tag", "--privileged"])

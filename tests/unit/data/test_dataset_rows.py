@@ -140,6 +140,26 @@ def test_a07_names_that_are_no_strings_are_reported() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        (b'{"prompt":"a","prompt":"b"}', "prompt"),
+        (b'{"prompt":"a","prompt":"a"}', "prompt"),
+        (b'{"id":"x","prompt":"a", "id" :"y"}', "id"),
+        (b'{"prompt":"a","note":1,"note":2}', "note"),
+        (b'{"prompt":"a","note":{"deep":1,"deep":2}}', "deep"),
+    ],
+)
+def test_a_key_that_is_given_twice_makes_the_row_invalid_and_is_named(line: bytes, key: str) -> None:
+    [row] = invalid(line)
+    assert row.reason == f"it has the key '{key}' twice"
+
+
+def test_a_keys_name_as_a_value_or_within_a_text_is_no_second_key() -> None:
+    rows = valid(b'{"id":"prompt","prompt":"say \\"prompt\\": and \\"id\\"","image":"image"}')
+    assert [(row.id, row.image, row.prompt) for row in rows] == [("prompt", "image", 'say "prompt": and "id"')]
+
+
 def test_a08_a_row_over_the_limit_is_refused_alone_and_never_held() -> None:
     def blocks() -> Iterator[bytes]:
         yield b'{"prompt":"p1"}\n{"prompt":"'

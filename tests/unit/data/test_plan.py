@@ -63,7 +63,7 @@ def test_skipped_rows_are_counted_and_listed_and_a_mended_data_set_clears_the_li
     outcome = run.plan('{"prompt":"p1"}\n{"prompt":5}\n{"prompt":"p2"}\n')
     assert (outcome.plan.counts.total, outcome.plan.counts.invalid) == (2, 1)
     assert [row.line for row in outcome.rejected] == [2]
-    assert "1 invalid rows skipped (see rejected.jsonl)" in outcome.summary
+    assert "1 invalid row skipped (see rejected.jsonl)" in outcome.summary
     run.plan(["p1", "p2"])
     assert run.keys("rejected") == []
 

@@ -40,7 +40,7 @@ def test_each_key_goes_to_its_own_servers_only(tmp_path: Path) -> None:
         (OPENROUTER, {"OPENAI_API_KEY": "x"}, "set OPENROUTER_API_KEY"),
         (OPENROUTER, {"OPENROUTER_API_KEY": "sk-\u00e9"}, "OPENROUTER_API_KEY holds characters"),
         ("http://localhost/v1", {"OPENAI_API_KEY": "a\nb"}, "OPENAI_API_KEY holds characters"),
-        ("http://[::1/v1", {}, "spec.model.baseURL is no web address"),
+        ("http://[:::::]/v1", {}, "spec.model.baseURL is no web address"),
     ],
 )
 def test_what_cannot_be_sent_is_refused_before_anything_runs(
