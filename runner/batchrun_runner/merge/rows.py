@@ -7,10 +7,13 @@ from typing import Any
 import orjson
 
 from batchrun_api.outcomes import Outcome
+from batchrun_runner.columns import NULLABLE_FLOAT, ROW_FEATURES, Feature
+from batchrun_runner.dataset.keys import occurrence_of
 from batchrun_runner.ledger.entry import ROW_SCHEMA
 from batchrun_runner.ledger.stored import StoredRow
-from batchrun_runner.merge.dataset_card import ROW_FEATURES, Feature
 from batchrun_runner.text import clean_text
+
+_EMPTY_JSON = {"tools": "[]", "sampling": "{}", "extra": "{}"}
 
 
 def rewritten(body: bytes, stored: StoredRow, *, index: int, key: str, outcome: Outcome, reason: str) -> bytes:
@@ -20,6 +23,7 @@ def rewritten(body: bytes, stored: StoredRow, *, index: int, key: str, outcome: 
         row = _in_todays_columns(row, stored)
     row["prompt_index"] = index
     row["key"] = key
+    row["occurrence"] = occurrence_of(key)
     row["outcome"] = str(outcome)
     row["reason"] = reason
     if outcome is not Outcome.DISCARDED:
@@ -42,10 +46,10 @@ def _in_todays_columns(row: dict[str, Any], stored: StoredRow) -> dict[str, Any]
     shaped: dict[str, Any] = _shaped(row, ROW_FEATURES)
     shaped["metadata"]["timestamp"] = _with_offset(shaped["metadata"]["timestamp"])
     shaped["outcome"] = str(stored.outcome)
-    if "tools" not in row:
-        shaped["tools"] = "[]"
-    if "extra" not in row:
-        shaped["extra"] = "{}"
+    shaped.update({name: empty for name, empty in _EMPTY_JSON.items() if name not in row})
+    if "seconds" not in row:
+        # Earlier versions knew the whole time and wrote it into the ledger alone.
+        shaped["seconds"]["total"] = stored.entry().seconds
     return shaped
 
 
@@ -58,8 +62,10 @@ def _shaped(value: Any, feature: Feature) -> Any:
         return [_shaped(item, feature[0]) for item in value] if isinstance(value, list) else []
     if feature == "string":
         return _text(value)
-    if feature == "float64":
+    if feature == NULLABLE_FLOAT:
         return None if value is None else float(value)
+    if feature == "float64":
+        return float(value or 0.0)
     return bool(value) if feature == "bool" else int(value or 0)
 
 
