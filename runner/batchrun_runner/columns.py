@@ -1,7 +1,10 @@
 """The columns of a result row: what every row of every origin has, in this order and with these types."""
 
+import json
+from datetime import UTC, datetime
 from typing import Any
 
+from batchrun_api.outcomes import Outcome
 from batchrun_api.toolsets import ALL_TOOLS
 
 Feature = str | list[Any] | dict[str, Any]
@@ -72,3 +75,56 @@ def row_problems(value: Any, feature: Feature | None = None, path: str = "row") 
     if list(value) != list(feature):
         return [f"{path} has the keys {list(value)}, not {list(feature)}"]
     return [problem for name, item in value.items() for problem in row_problems(item, feature[name], f"{path}.{name}")]
+
+
+_EMPTY_JSON = {"tools": "[]", "sampling": "{}", "extra": "{}"}
+
+
+def in_todays_columns(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of another version or of the reference: what it lacks is zero or empty, what is too much goes.
+
+    Raises ValueError, TypeError or AttributeError where a value cannot be of its column's type.
+    """
+    shaped: dict[str, Any] = _shaped(row, ROW_FEATURES)
+    shaped["metadata"]["timestamp"] = _with_offset(shaped["metadata"]["timestamp"])
+    shaped.update({name: empty for name, empty in _EMPTY_JSON.items() if name not in row})
+    if "outcome" not in row:
+        shaped["outcome"] = str(outcome_of_reference(row))
+    return shaped
+
+
+def outcome_of_reference(row: dict[str, Any]) -> Outcome:
+    """How a prompt ended, by what the reference writes."""
+    if row.get("failed"):
+        return Outcome.FAILED
+    return Outcome.COMPLETED if row.get("completed") else Outcome.TRUNCATED
+
+
+def _shaped(value: Any, feature: Feature) -> Any:
+    if isinstance(feature, dict):
+        given = value if isinstance(value, dict) else {}
+        return {name: _shaped(given.get(name), item) for name, item in feature.items()}
+    if isinstance(feature, list):
+        return [_shaped(item, feature[0]) for item in value] if isinstance(value, list) else []
+    if feature == "string":
+        return _text(value)
+    if feature == NULLABLE_FLOAT:
+        return None if value is None else float(value)
+    if feature == "float64":
+        return float(value or 0.0)
+    return bool(value) if feature == "bool" else int(value or 0)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _with_offset(text: str) -> str:
+    """The reference writes times without an offset; they are taken for UTC. What is no time stays."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat(timespec="microseconds")

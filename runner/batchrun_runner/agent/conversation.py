@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from batchrun_runner.model.calls import ToolCall
-from batchrun_runner.model.clean import dumps
+from batchrun_runner.model.clean import dumps, loads
 from batchrun_runner.text import clean_text
 
 _THINK_START = "<think>\n"
@@ -75,6 +75,28 @@ def tool_value(calls: Sequence[ToolCall], results: Sequence[str]) -> str:
         f"<tool_response>\n{_result_json(call, result)}\n</tool_response>"
         for call, result in zip(calls, results, strict=False)
     )
+
+
+_BLOCK = re.compile(r"<tool_response>\n(.*?)\n</tool_response>(?:\n|\Z)", re.DOTALL)
+
+
+def split_tool_value(value: str) -> list[dict[str, Any]] | None:
+    """The JSON of each block of a tool turn, the inverse of `tool_value`; None where it is not all blocks of JSON."""
+    blocks: list[dict[str, Any]] = []
+    place = 0
+    while place < len(value):
+        found = _BLOCK.match(value, place)
+        if found is None:
+            return None
+        try:
+            block = loads(found[1])
+        except ValueError:
+            return None
+        if not isinstance(block, dict):
+            return None
+        blocks.append(block)
+        place = found.end()
+    return blocks
 
 
 def _result_json(call: ToolCall, result: str) -> str:

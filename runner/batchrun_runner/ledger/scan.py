@@ -9,7 +9,7 @@ import orjson
 
 from batchrun_api.outcomes import Outcome
 from batchrun_api.toolsets import ALL_TOOLS
-from batchrun_runner.columns import ROW_FEATURES
+from batchrun_runner.columns import ROW_FEATURES, outcome_of_reference
 from batchrun_runner.dataset.keys import text_digest
 from batchrun_runner.ledger.entry import (
     FOREIGN_SCHEMA,
@@ -120,11 +120,7 @@ def _seconds(seconds: dict[str, Any]) -> dict[str, Any]:
 
 
 def _outcome(row: dict[str, Any]) -> Outcome:
-    if "outcome" in row:
-        return Outcome(row["outcome"])
-    if row.get("failed"):
-        return Outcome.FAILED
-    return Outcome.COMPLETED if row.get("completed") else Outcome.TRUNCATED
+    return Outcome(row["outcome"]) if "outcome" in row else outcome_of_reference(row)
 
 
 def _human_text(conversations: list[dict[str, Any]]) -> str:

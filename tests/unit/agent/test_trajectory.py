@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.toolsets import ALL_TOOLS
-from batchrun_runner.agent.conversation import Turn, conversation, gpt_value, split_gpt_value, tool_value
+from batchrun_runner.agent.conversation import (
+    Turn,
+    conversation,
+    gpt_value,
+    split_gpt_value,
+    split_tool_value,
+    tool_value,
+)
 from batchrun_runner.agent.trajectory import to_row
 from batchrun_runner.model.calls import ToolCall
 from batchrun_runner.records import PromptResult, PromptRow, ToolStat
@@ -114,7 +121,8 @@ def test_tool_turns_can_be_taken_apart_again(results: list[str]) -> None:
     calls = [ToolCall(f"c{n}", "terminal", {}, "", "{}", {}) for n in range(len(results))]
     value = tool_value(calls, results)
     blocks = re.findall(r"<tool_response>\n(.*?)\n</tool_response>(?:\n|$)", value)
-    assert [json.loads(block) for block in blocks] == [
+    assert [json.loads(block) for block in blocks] == split_tool_value(value)
+    assert split_tool_value(value) == [
         {"tool_call_id": call.id, "name": "terminal", "content": result}
         for call, result in zip(calls, results, strict=True)
     ]
