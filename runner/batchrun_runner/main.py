@@ -145,6 +145,19 @@ def export(
     raise typer.Exit(run_export(Path(source), options))
 
 
+@app.command(context_settings={"ignore_unknown_options": True})
+def translate(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="-- COMMAND LINE", help="A command line of the reference's batch_runner.py."),
+    ],
+) -> None:
+    """Print the BatchRun for a command line of the reference. Exit code 2 for flags that it does not have."""
+    from batchrun_runner.translate.command import run_translate
+
+    raise typer.Exit(run_translate(words))
+
+
 @app.command("demo-model")
 def demo_model(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
