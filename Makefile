@@ -46,7 +46,7 @@ lock: $(UV) ## Compile the lock files from pyproject.toml
 
 .PHONY: generate
 generate: .venv/.dev ## Write the files that are generated from the models
-	$(BIN)/python scripts/generate.py
+	$(BIN)/python -m scripts.generate
 
 # ---- Use -----------------------------------------------------------------------------------------------------------
 
@@ -62,7 +62,7 @@ verify: .venv/.dev ## Lint, types, layers, generated files, locks, chart
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python scripts/generate.py --check
+	$(BIN)/python -m scripts.generate --check
 	cd runner/sandboxd && go vet ./... && test -z "$$(gofmt -l . | tee /dev/stderr)"
 	mkdir -p .venv/locks && cp requirements/*.lock .venv/locks/
 	$(MAKE) --no-print-directory lock LOCKS=.venv/locks

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from scripts.reference import reference
 
 from batchrun_api.crd import custom_resource_definition
 from batchrun_api.toolsets import DISTRIBUTIONS, MEANT_FOR
@@ -43,6 +44,7 @@ def generated() -> dict[Path, str]:
         Path("crds/batchruns.batchrun.dev.yaml"): crd,
         Path("charts/batchrun/crds/batchruns.batchrun.dev.yaml"): crd,
         Path("charts/batchrun/files/distributions.yaml"): _yaml(distributions),
+        Path("docs/reference.md"): reference(),
     }
 
 

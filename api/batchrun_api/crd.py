@@ -146,10 +146,12 @@ def _key_rule(node: Schema, pattern: str | None) -> Schema:
 def _add_defaults(node: Schema, model: type[BaseModel]) -> None:
     """Defaults as the API server fills them in: `{}` for an object whose own fields have theirs."""
     for name, field in model.model_fields.items():
+        child = node["properties"][field.alias or name]
         if field.is_required():
+            if isinstance(field.annotation, type) and issubclass(field.annotation, ApiModel):
+                _add_defaults(child, field.annotation)
             continue
         value = field.get_default(call_default_factory=True)
-        child = node["properties"][field.alias or name]
         if isinstance(value, ApiModel):
             child["default"] = {} if value == type(value).model_construct() else value.to_wire()
             _add_defaults(child, type(value))

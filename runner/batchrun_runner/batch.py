@@ -1,9 +1,11 @@
 """The batch step: the agent over the prompts of one batch, each in its own sandbox, each stored as soon as it ends."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 
 from batchrun_api.checks import distribution_of
 from batchrun_api.messages import BatchMessage
@@ -14,6 +16,7 @@ from batchrun_runner.agent.loop import Agent
 from batchrun_runner.agent.trajectory import to_row
 from batchrun_runner.ledger.recorder import BatchRecorder
 from batchrun_runner.model.errors import StopRun
+from batchrun_runner.model.sampling import sampling_of
 from batchrun_runner.progress import Reporter
 from batchrun_runner.records import PromptResult, PromptRow
 from batchrun_runner.sandbox.backend import SandboxBackend, SandboxLease, SandboxRequest
@@ -45,6 +48,11 @@ class Batch:
     reporter: Reporter
     stop: Stop
     now: Callable[[], datetime] = _utc_now
+    monotonic: Callable[[], float] = time.monotonic
+
+    @cached_property
+    def _sampling(self) -> str:
+        return sampling_of(self.settings)
 
     async def run(self, rows: Sequence[PromptRow]) -> BatchMessage:
         """Work on every row that has no stored end yet, `promptsPerPod` at a time, and write the batch's objects.
@@ -107,11 +115,16 @@ class Batch:
     async def _attempt(self, index: int, row: PromptRow) -> tuple[SandboxLease | None, PromptResult]:
         limits = self.settings.spec.sandbox.resources.limits
         request = SandboxRequest(index, row.image, row.cwd, memory=str(limits.memory or ""), cpus=str(limits.cpu or ""))
+        start = self.monotonic()
         try:
             lease = await self.sandboxes.open(request)
         except SandboxUnavailable as error:
-            return None, self._failed(row, error.reason, error.detail)
-        return lease, await self._agent_in(lease, row)
+            waited = self.monotonic() - start
+            failed = self._failed(row, error.reason, error.detail)
+            return None, replace(failed, seconds=waited, sandbox_seconds=waited)
+        waited = self.monotonic() - start
+        result = await self._agent_in(lease, row)
+        return lease, replace(result, seconds=result.seconds + waited, sandbox_seconds=waited)
 
     async def _conclude(self, row: PromptRow, lease: SandboxLease | None, result: PromptResult) -> None:
         """Stored first, then the sandbox ends, then it is told: nobody hears of an end that could be lost."""
@@ -141,6 +154,7 @@ class Batch:
             timestamp=self.now().isoformat(timespec="microseconds"),
             model=self.settings.spec.model.name,
             config_digest=self.config_digest,
+            sampling=self._sampling,
         )
         await asyncio.to_thread(self.recorder.record, row, filtered, line, unfiltered=result)
         return filtered

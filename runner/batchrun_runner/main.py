@@ -40,6 +40,29 @@ class TableFormat(StrEnum):
     YAML = "yaml"
 
 
+class ExportForm(StrEnum):
+    """Forms of an export."""
+
+    OPENAI = "openai"
+    HERMES = "hermes"
+    PARQUET = "parquet"
+
+
+class ExportReasoning(StrEnum):
+    """Where the reasoning goes in an export."""
+
+    FIELD = "field"
+    TAGS = "tags"
+    DROP = "drop"
+
+
+class ExportTools(StrEnum):
+    """How tool schemas are written."""
+
+    LIST = "list"
+    JSON = "json"
+
+
 @app.command()
 def local(
     file: RunFileArgument,
@@ -86,6 +109,58 @@ def distributions(
     from batchrun_runner.distributions import render
 
     typer.echo(render(output.value), nl=False)
+
+
+@app.command()
+def export(
+    source: Annotated[
+        str, typer.Argument(metavar="FOLDER|FILE", help="A result folder, or a file of its rows.", show_default=False)
+    ],
+    form: Annotated[ExportForm, typer.Option("--format", help="What is written.", show_default=False)],
+    output: Annotated[
+        str | None, typer.Option(help="Default: beside the rows. -: standard output (JSONL only).", show_default=False)
+    ] = None,
+    completed_only: Annotated[bool, typer.Option("--completed-only", help="Only rows with a final answer.")] = False,
+    reasoning: Annotated[
+        ExportReasoning | None,
+        typer.Option(
+            help="Default: field (reasoning_content) for openai, tags (<think>) for hermes.", show_default=False
+        ),
+    ] = None,
+    tools: Annotated[
+        ExportTools, typer.Option(help="openai: the tool schemas as a list, or as one JSON string (typed loading).")
+    ] = ExportTools.LIST,
+    no_metadata: Annotated[bool, typer.Option("--no-metadata", help="openai: messages and tools only.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that no export wrote.")] = False,
+) -> None:
+    """Write trajectories in a form that trainers take: openai, hermes (JSONL) or parquet. Exit code 2: bad input."""
+    _end_on_sigterm()
+    from batchrun_runner.export.chat import Reasoning
+    from batchrun_runner.export.command import ExportOptions, Format, run_export
+
+    options = ExportOptions(
+        Format(form.value),
+        output,
+        completed_only,
+        Reasoning(reasoning.value) if reasoning else None,
+        tools_as_json=tools is ExportTools.JSON,
+        metadata=not no_metadata,
+        overwrite=overwrite,
+    )
+    raise typer.Exit(run_export(Path(source), options))
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def translate(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="-- COMMAND LINE", help="A command line of the reference's batch_runner.py."),
+    ],
+) -> None:
+    """Print the BatchRun for a command line of the reference. Exit code 2 for flags that it does not have."""
+    from batchrun_runner.translate.command import run_translate
+
+    raise typer.Exit(run_translate(words))
 
 
 @app.command("demo-model")

@@ -91,4 +91,10 @@ class PromptResult:
     boot_id: str = ""
     """Boot id of the sandbox, as its hello said; empty when none was reached."""
     seconds: float = 0.0
-    """From the start of the prompt to its end, on a monotonic clock."""
+    """From the start of the prompt to its end, on a monotonic clock; the three below are parts of it."""
+    model_seconds: float = 0.0
+    """Waiting for the model: its answers, and everything before a call that was asked again."""
+    tool_seconds: float = 0.0
+    """In tool calls."""
+    sandbox_seconds: float = 0.0
+    """Waiting for the sandbox to be there, its image included."""

@@ -1,12 +1,17 @@
 """The saved form of a conversation: turns `{from, value, tool_calls}` (docs/trajectories.md)."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from batchrun_runner.model.calls import ToolCall
-from batchrun_runner.model.clean import dumps
+from batchrun_runner.model.clean import dumps, loads
 from batchrun_runner.text import clean_text
+
+_THINK_START = "<think>\n"
+_THINK_END = "</think>"
+_ESCAPED_END = re.compile(r"&((?:amp;)*)lt;/think&gt;")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +39,31 @@ def conversation(system_prompt: str | None, prompt: str, turns: Sequence[Turn]) 
 
 
 def gpt_value(text: str, reasoning: str) -> str:
-    """The text, with its reasoning before it in `<think>` tags where there is any.
+    """The text, with its reasoning before it in `<think>` tags where there is any; `split_gpt_value` is the inverse.
 
-    A closing tag within the reasoning is written `&lt;/think&gt;`, so that the first closing tag is the end.
+    A closing tag within the reasoning is written `&lt;/think&gt;` (and what reads so already gets one `amp;` more), so
+    that the first closing tag is the end. A text that itself begins like a block gets an empty one before it.
     """
-    if not reasoning:
+    if not reasoning and not text.startswith(_THINK_START):
         return text
-    return f"<think>\n{reasoning.replace('</think>', '&lt;/think&gt;')}\n</think>\n{text}"
+    escaped = _ESCAPED_END.sub(r"&amp;\1lt;/think&gt;", reasoning).replace("</think>", "&lt;/think&gt;")
+    return f"{_THINK_START}{escaped}\n{_THINK_END}\n{text}"
+
+
+def split_gpt_value(value: str) -> tuple[str, str]:
+    """(text, reasoning) of a `gpt` turn's value; no reasoning where it does not begin with a whole block.
+
+    Also takes the reference's forms: an empty block without a line in it, a block with nothing after it.
+    """
+    end = value.find(_THINK_END) if value.startswith(_THINK_START) else -1
+    if end < 0:
+        return value, ""
+    escaped, text = value[len(_THINK_START) : end], value[end + len(_THINK_END) :]
+    if (escaped and not escaped.endswith("\n")) or (text and not text.startswith("\n")):
+        return value, ""
+    escaped, text = escaped[:-1], text[1:]
+    reasoning = _ESCAPED_END.sub(lambda found: f"&{found[1][4:]}lt;/think&gt;" if found[1] else "</think>", escaped)
+    return text, reasoning
 
 
 def tool_value(calls: Sequence[ToolCall], results: Sequence[str]) -> str:
@@ -52,6 +75,28 @@ def tool_value(calls: Sequence[ToolCall], results: Sequence[str]) -> str:
         f"<tool_response>\n{_result_json(call, result)}\n</tool_response>"
         for call, result in zip(calls, results, strict=False)
     )
+
+
+_BLOCK = re.compile(r"<tool_response>\n(.*?)\n</tool_response>(?:\n|\Z)", re.DOTALL)
+
+
+def split_tool_value(value: str) -> list[dict[str, Any]] | None:
+    """The JSON of each block of a tool turn, the inverse of `tool_value`; None where it is not all blocks of JSON."""
+    blocks: list[dict[str, Any]] = []
+    place = 0
+    while place < len(value):
+        found = _BLOCK.match(value, place)
+        if found is None:
+            return None
+        try:
+            block = loads(found[1])
+        except ValueError:
+            return None
+        if not isinstance(block, dict):
+            return None
+        blocks.append(block)
+        place = found.end()
+    return blocks
 
 
 def _result_json(call: ToolCall, result: str) -> str:

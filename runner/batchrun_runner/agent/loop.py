@@ -102,7 +102,7 @@ class Agent:
     async def run(self, row: PromptRow, toolbox: Toolbox, toolsets: tuple[str, ...] = ()) -> PromptResult:
         """Work on one prompt. Raises StopRun; whatever ends only this prompt is in the result."""
         start = self.monotonic()
-        talk = Talk(row.prompt, self.system_prompt, self._unsaved(), toolbox.schemas)
+        talk = Talk(row.prompt, self.system_prompt, self._unsaved(), toolbox.schemas, self.monotonic)
         try:
             async with asyncio.timeout(self.limits.timeout_seconds) as time_limit:
                 while (end := await self.step(talk, toolbox)) is None:
@@ -143,7 +143,9 @@ class Agent:
             return None
         message = f"no answer after {limits.max_turns} model calls"
         try:
-            talk.add_closing_turn(await self.model.query(talk.closing_messages(), talk.tools, final=True))
+            with talk.waiting_for_model():
+                reply = await self.model.query(talk.closing_messages(), talk.tools, final=True)
+            talk.add_closing_turn(reply)
         except FailPrompt as error:
             message += f"; the closing call failed: {error}"
         return End(Outcome.TRUNCATED, Reason.MAX_TURNS, message)
@@ -162,7 +164,8 @@ class Agent:
 
     async def query(self, talk: Talk) -> Reply:
         """One model call."""
-        reply = await self.model.query(talk.messages, talk.tools)
+        with talk.waiting_for_model():
+            reply = await self.model.query(talk.messages, talk.tools)
         talk.add_reply(reply)
         return reply
 
@@ -172,7 +175,8 @@ class Agent:
         if fault is not None:
             talk.add_refusal(call, fault)
             return False
-        result = await toolbox.execute(call.name, call.arguments or {})
+        with talk.in_tool():
+            result = await toolbox.execute(call.name, call.arguments or {})
         talk.add_result(call, result.content, failed=result.failed)
         return True
 

@@ -1,6 +1,7 @@
 """The state of one prompt: what is sent, what is kept, and what is counted. No I/O."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,7 @@ class Talk:
     system_prompt: str | None
     unsaved: list[dict[str, Any]]
     tools: list[dict[str, Any]]
+    monotonic: Callable[[], float]
     messages: list[dict[str, Any]] = field(init=False)
     turns: list[Turn] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
@@ -50,6 +52,8 @@ class Talk:
     unusable_reason: Reason | None = None
     unusable_turn: Turn | None = None
     """The last reply, if it cannot be sent back; kept only when it stays the last."""
+    model_seconds: float = 0.0
+    tool_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         before = _one_system_message(self.system_prompt, self.unsaved)
@@ -59,6 +63,24 @@ class Talk:
     def tool_names(self) -> tuple[str, ...]:
         """Names of the offered tools."""
         return tuple(tool["function"]["name"] for tool in self.tools)
+
+    @contextmanager
+    def waiting_for_model(self) -> Iterator[None]:
+        """Counts the time in it, also when an error or the time limit ends it."""
+        start = self.monotonic()
+        try:
+            yield
+        finally:
+            self.model_seconds += self.monotonic() - start
+
+    @contextmanager
+    def in_tool(self) -> Iterator[None]:
+        """The same for a tool call."""
+        start = self.monotonic()
+        try:
+            yield
+        finally:
+            self.tool_seconds += self.monotonic() - start
 
     def add_reply(self, reply: Reply) -> None:
         """Count a reply and keep it. An unusable one cannot be sent back: the same request is asked again."""
@@ -128,6 +150,8 @@ class Talk:
             assistant_turns=len(self.turns),
             turns_with_reasoning=sum(turn.has_reasoning for turn in self.turns),
             seconds=seconds,
+            model_seconds=self.model_seconds,
+            tool_seconds=self.tool_seconds,
         )
 
     def _count(self, reply: Reply) -> None:

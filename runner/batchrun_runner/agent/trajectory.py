@@ -4,6 +4,7 @@ from typing import Any
 
 from batchrun_api.outcomes import Outcome
 from batchrun_api.toolsets import ALL_TOOLS
+from batchrun_runner.dataset.keys import occurrence_of
 from batchrun_runner.model.clean import dumps
 from batchrun_runner.records import PromptResult, PromptRow, ToolStat, Usage
 from batchrun_runner.text import clean_text
@@ -19,10 +20,12 @@ def to_row(
     timestamp: str,
     model: str,
     config_digest: str,
+    sampling: str = "{}",
 ) -> bytes:
     """One line of `batch_N.jsonl` with its newline; it starts with `{"prompt_index":`.
 
-    `timestamp`: ISO 8601 with microseconds and offset, the same form in all rows (f06).
+    `timestamp`: ISO 8601 with microseconds and offset, the same form in all rows (f06). `sampling`: what the model was
+    asked with, a JSON object.
     """
     stats = result.tool_stats
     fields: dict[str, Any] = {
@@ -39,9 +42,12 @@ def to_row(
         "reason": result.reason.value if result.reason is not None else "",
         "message": clean_text(result.message),
         "key": row.key,
+        "occurrence": occurrence_of(row.key),
         "id": row.id,
         "usage": _usage(result.usage),
+        "seconds": _seconds(result),
         "tools": result.tools,
+        "sampling": sampling,
         "invalid_tool_calls": result.invalid_tool_calls,
         "reward": None,
         "sandbox": {"image": result.sandbox_image, "boot_id": result.boot_id},
@@ -53,6 +59,15 @@ def to_row(
 
 def _stat(stat: ToolStat) -> dict[str, int]:
     return {"count": stat.count, "success": stat.success, "failure": stat.failure}
+
+
+def _seconds(result: PromptResult) -> dict[str, float]:
+    return {
+        "total": round(float(result.seconds), 6),
+        "model": round(float(result.model_seconds), 6),
+        "tools": round(float(result.tool_seconds), 6),
+        "sandbox": round(float(result.sandbox_seconds), 6),
+    }
 
 
 def _usage(usage: Usage) -> dict[str, int]:

@@ -9,8 +9,10 @@ import orjson
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome
 from batchrun_runner.records import ToolStat, Usage
 
-ROW_SCHEMA = 1
-"""Version of the row's columns; rows of another version are rewritten by the merge."""
+ROW_SCHEMA = 2
+"""Version of the row's columns (`columns.ROW_FEATURES`); rows of another version are rewritten by the merge."""
+UNMARKED_SCHEMA = 1
+"""Version of the rows whose entry names none: those without `seconds`, `sampling` and `occurrence`."""
 FOREIGN_SCHEMA = 0
 """Rows that somebody else wrote, the reference for instance."""
 MESSAGE_LIMIT_CHARS = 400
@@ -24,7 +26,7 @@ class EntryDamaged(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """How one prompt ended. Fields with their default value are left out in the file."""
+    """How one prompt ended. Fields with their default value are left out in the file; only `schema` is always there."""
 
     key: str
     """Identity of the prompt; empty for a row of the reference."""
@@ -51,6 +53,10 @@ class LedgerEntry:
     assistant_turns: int = 0
     turns_with_reasoning: int = 0
     seconds: float = 0.0
+    """The whole time of the prompt; the three below are parts of it."""
+    model_seconds: float = 0.0
+    tool_seconds: float = 0.0
+    sandbox_seconds: float = 0.0
     ended_at: float = 0.0
     """Seconds since the epoch; 0: not known."""
     config_digest: str = ""
@@ -90,6 +96,7 @@ class LedgerEntry:
         """The entry of a line. Raises EntryDamaged."""
         try:
             document: dict[str, Any] = orjson.loads(line)
+            document.setdefault("schema", UNMARKED_SCHEMA)
             document["outcome"] = Outcome(document["outcome"])
             if "unfiltered_outcome" in document:
                 document["unfiltered_outcome"] = Outcome(document["unfiltered_outcome"])
@@ -106,4 +113,4 @@ class LedgerEntry:
 
 _DEFAULTS: dict[str, Any] = {
     item.name: {} if item.name == "tool_stats" else item.default for item in fields(LedgerEntry)
-}
+} | {"schema": UNMARKED_SCHEMA}

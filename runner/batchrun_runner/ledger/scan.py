@@ -9,8 +9,15 @@ import orjson
 
 from batchrun_api.outcomes import Outcome
 from batchrun_api.toolsets import ALL_TOOLS
+from batchrun_runner.columns import ROW_FEATURES, outcome_of_reference
 from batchrun_runner.dataset.keys import text_digest
-from batchrun_runner.ledger.entry import FOREIGN_SCHEMA, MESSAGE_LIMIT_CHARS, ROW_SCHEMA, LedgerEntry
+from batchrun_runner.ledger.entry import (
+    FOREIGN_SCHEMA,
+    MESSAGE_LIMIT_CHARS,
+    ROW_SCHEMA,
+    UNMARKED_SCHEMA,
+    LedgerEntry,
+)
 from batchrun_runner.ledger.filters import calls_unknown_tools
 from batchrun_runner.records import ToolStat, Usage
 
@@ -96,16 +103,24 @@ def entry_of_row(row: dict[str, Any]) -> LedgerEntry:
         turns_with_reasoning=thinking,
         config_digest=str(row.get("config_digest") or ""),
         boot_id=str((row.get("sandbox") or {}).get("boot_id") or ""),
-        schema=ROW_SCHEMA if "outcome" in row else FOREIGN_SCHEMA,
+        **_seconds(row.get("seconds") or {}),
+        schema=_schema(row),
     )
 
 
+def _schema(row: dict[str, Any]) -> int:
+    if tuple(row) == tuple(ROW_FEATURES):
+        return ROW_SCHEMA
+    return UNMARKED_SCHEMA if "outcome" in row else FOREIGN_SCHEMA
+
+
+def _seconds(seconds: dict[str, Any]) -> dict[str, Any]:
+    names = {"seconds": "total", "model_seconds": "model", "tool_seconds": "tools", "sandbox_seconds": "sandbox"}
+    return {field: float(seconds.get(name) or 0.0) for field, name in names.items()}
+
+
 def _outcome(row: dict[str, Any]) -> Outcome:
-    if "outcome" in row:
-        return Outcome(row["outcome"])
-    if row.get("failed"):
-        return Outcome.FAILED
-    return Outcome.COMPLETED if row.get("completed") else Outcome.TRUNCATED
+    return Outcome(row["outcome"]) if "outcome" in row else outcome_of_reference(row)
 
 
 def _human_text(conversations: list[dict[str, Any]]) -> str:

@@ -14,7 +14,7 @@ import orjson
 
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome
 from batchrun_runner.ledger import layout
-from batchrun_runner.ledger.entry import ROW_SCHEMA, EntryDamaged, LedgerEntry
+from batchrun_runner.ledger.entry import UNMARKED_SCHEMA, EntryDamaged, LedgerEntry
 from batchrun_runner.ledger.files import Ledger, LedgerHead, keep_scanned, read_ledger, scan_ledger
 from batchrun_runner.ledger.scan import DamagedLine
 from batchrun_runner.storage.errors import NotFound
@@ -74,7 +74,7 @@ def _stored_row(batch: int, line: bytes, *, keep_line: bool) -> StoredRow:
             document.get("has_reasoning", False),
             document.get("has_unknown_tools", False),
             sys.intern(document.get("config_digest", "")),
-            document.get("schema", ROW_SCHEMA),
+            document.get("schema", UNMARKED_SCHEMA),
             document.get("offset", 0),
             document.get("length", 0),
             line if keep_line else b"",

@@ -33,7 +33,10 @@ class Figures:
     api_calls: int = 0
     invalid_tool_calls: int = 0
     seconds: float = 0.0
-    """Time spent in prompts, added up."""
+    """Time spent in prompts, added up; the three below are parts of it."""
+    model_seconds: float = 0.0
+    tool_seconds: float = 0.0
+    sandbox_seconds: float = 0.0
     starts: "array[float]" = field(default_factory=lambda: array("d"))
     ends: "array[float]" = field(default_factory=lambda: array("d"))
     """When each prompt was worked on, in seconds since the epoch, where that is known."""
@@ -60,6 +63,9 @@ class Figures:
         self.api_calls += entry.get("api_calls", 0)
         seconds = entry.get("seconds", 0.0)
         self.seconds += seconds
+        self.model_seconds += entry.get("model_seconds", 0.0)
+        self.tool_seconds += entry.get("tool_seconds", 0.0)
+        self.sandbox_seconds += entry.get("sandbox_seconds", 0.0)
         if ended_at := entry.get("ended_at"):
             self.starts.append(ended_at - seconds)
             self.ends.append(ended_at)
@@ -79,6 +85,9 @@ class Figures:
             api_calls=self.api_calls + other.api_calls,
             invalid_tool_calls=self.invalid_tool_calls + other.invalid_tool_calls,
             seconds=self.seconds + other.seconds,
+            model_seconds=self.model_seconds + other.model_seconds,
+            tool_seconds=self.tool_seconds + other.tool_seconds,
+            sandbox_seconds=self.sandbox_seconds + other.sandbox_seconds,
             starts=self.starts + other.starts,
             ends=self.ends + other.ends,
         )

@@ -74,6 +74,9 @@ def run_statistics(
                 "active": active_seconds,
                 "wall": round(figures.wall_seconds, 2),
                 "prompts": round(figures.seconds, 2),
+                "model": round(figures.model_seconds, 2),
+                "tools": round(figures.tool_seconds, 2),
+                "sandbox": round(figures.sandbox_seconds, 2),
             },
             "rows": {
                 "stored": rows.stored,

@@ -65,7 +65,11 @@ def _facts(document: Mapping[str, Any]) -> Table:
         f"{tokens['reasoning_tokens']:,} of them reasoning)",
     )
     table.add_row("model calls", f"{document['api_calls']:,}")
-    table.add_row("time", f"{seconds['active']:,.1f} s active, {seconds['prompts']:,.1f} s in prompts")
+    table.add_row(
+        "time",
+        f"{seconds['active']:,.1f} s active, {seconds['prompts']:,.1f} s in prompts ({seconds['model']:,.1f} model, "
+        f"{seconds['tools']:,.1f} tools, {seconds['sandbox']:,.1f} sandbox)",
+    )
     return table
 
 

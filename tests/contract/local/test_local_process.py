@@ -54,6 +54,10 @@ def test_a_run_in_which_no_prompt_failed_exits_0_and_says_where_the_results_are(
     assert (done.returncode, done.stderr) == (0, "")
     assert_every_prompt_once(place.rows(), PROMPTS)
     assert_figures_add_up(place.statistics(), place.rows())
+    for row in place.rows():
+        phases = row["seconds"]
+        assert phases["total"] >= phases["model"] + phases["tools"] + phases["sandbox"] - 0.001
+        assert phases["sandbox"] > 0 < phases["model"]
     assert str(Path("out/here/trajectories.jsonl")) in done.stdout
     assert "no isolation" in done.stdout
     assert "100.0 %" in done.stdout

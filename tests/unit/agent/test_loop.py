@@ -2,15 +2,20 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.spec.agent import PrefillMessage
+from batchrun_runner.agent.errors import PromptFailed
+from batchrun_runner.agent.loop import Agent
 from batchrun_runner.agent.talk import CLOSING
+from batchrun_runner.model.calls import ToolCall
 from batchrun_runner.model.errors import StopRun
-from batchrun_runner.records import PromptResult, ToolStat
+from batchrun_runner.model.reply import Finish, read_reply
+from batchrun_runner.records import PromptResult, PromptRow, ToolStat
 
 DONE = {"content": "done", "reasoning": "I am sure."}
 
@@ -305,3 +310,44 @@ async def test_reasoning_that_shows_only_in_the_usage_counts(lab: Any) -> None:
     usage = {"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 4}}
     result = await lab.run({"content": "done", "usage": usage})
     assert (result.assistant_turns, result.turns_with_reasoning) == (1, 1)
+
+
+class Ticking:
+    """A clock that a scripted model and its tool move on."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_time_is_counted_for_the_model_and_for_tools_also_when_an_error_ends_it(said: Any) -> None:
+    clock = Ticking()
+    call = ToolCall("c1", "terminal", {"command": "ls"}, "", '{"command":"ls"}', {})
+    asked = read_reply({"choices": [{"message": {"content": "hm"}}]})
+
+    class SlowModel:
+        replies = [
+            replace(asked, calls=(call,), finish=Finish.CALLS),
+            replace(asked, calls=(call,), finish=Finish.CALLS),
+        ]
+
+        async def query(self, *_: Any, **__: Any) -> Any:
+            clock.now += 10
+            return self.replies.pop(0)
+
+    class SlowToolbox:
+        schemas = [{"type": "function", "function": {"name": "terminal", "parameters": {}}}]
+        calls = 0
+
+        async def execute(self, *_: Any) -> Any:
+            clock.now += 3
+            self.calls += 1
+            if self.calls == 2:
+                raise PromptFailed(Reason.SANDBOX_LOST, "gone")
+            return said("ok")
+
+    result = await Agent(SlowModel(), monotonic=clock).run(PromptRow(0, "k-0-0", "p"), SlowToolbox())
+    assert (result.outcome, result.reason) == (Outcome.FAILED, Reason.SANDBOX_LOST)
+    assert (result.seconds, result.model_seconds, result.tool_seconds) == (26.0, 20.0, 6.0)

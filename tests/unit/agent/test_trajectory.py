@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -9,15 +10,22 @@ from hypothesis import strategies as st
 
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.toolsets import ALL_TOOLS
-from batchrun_runner.agent.conversation import Turn, conversation, gpt_value, tool_value
+from batchrun_runner.agent.conversation import (
+    Turn,
+    conversation,
+    gpt_value,
+    split_gpt_value,
+    split_tool_value,
+    tool_value,
+)
 from batchrun_runner.agent.trajectory import to_row
 from batchrun_runner.model.calls import ToolCall
 from batchrun_runner.records import PromptResult, PromptRow, ToolStat
 
 KEYS = [
     "prompt_index", "conversations", "metadata", "completed", "partial", "api_calls", "toolsets_used", "tool_stats",
-    "tool_error_counts", "outcome", "reason", "message", "key", "id", "usage", "tools", "invalid_tool_calls", "reward",
-    "sandbox", "config_digest", "extra",
+    "tool_error_counts", "outcome", "reason", "message", "key", "occurrence", "id", "usage", "seconds", "tools",
+    "sampling", "invalid_tool_calls", "reward", "sandbox", "config_digest", "extra",
 ]  # fmt: skip
 ROW = PromptRow(index=3, key="k-0-0", prompt="Do it.", id="task/3", extra='{"level":2}')
 
@@ -50,6 +58,23 @@ async def test_f04_a_rich_and_a_poor_row_have_the_same_keys_order_and_types(lab:
     assert (rows[0]["completed"], rows[0]["reason"]) == (True, "")
     assert (rows[1]["completed"], rows[1]["reason"]) == (False, "ImageUnavailable")
     assert isinstance(json.loads(rows[0]["tools"]), list)
+
+
+def test_a_row_says_how_long_it_waited_for_what_and_which_of_equal_rows_it_is() -> None:
+    result = PromptResult(Outcome.COMPLETED, seconds=3, model_seconds=1.5, tool_seconds=1 / 3, sandbox_seconds=1)
+    line = to_row(
+        replace(ROW, key="0a1b-2-0"),
+        result,
+        batch_number=2,
+        timestamp="2027-01-15T08:00:00.000000+00:00",
+        model="m",
+        config_digest="d",
+        sampling='{"temperature":0.5}',
+    )
+    row = json.loads(line)
+    assert row["seconds"] == {"total": 3.0, "model": 1.5, "tools": 0.333333, "sandbox": 1.0}
+    assert all(isinstance(value, float) for value in row["seconds"].values())
+    assert (row["occurrence"], row["sampling"]) == (2, '{"temperature":0.5}')
 
 
 def test_a_row_is_one_line_that_starts_with_its_index() -> None:
@@ -96,16 +121,30 @@ def test_tool_turns_can_be_taken_apart_again(results: list[str]) -> None:
     calls = [ToolCall(f"c{n}", "terminal", {}, "", "{}", {}) for n in range(len(results))]
     value = tool_value(calls, results)
     blocks = re.findall(r"<tool_response>\n(.*?)\n</tool_response>(?:\n|$)", value)
-    assert [json.loads(block) for block in blocks] == [
+    assert [json.loads(block) for block in blocks] == split_tool_value(value)
+    assert split_tool_value(value) == [
         {"tool_call_id": call.id, "name": "terminal", "content": result}
         for call, result in zip(calls, results, strict=True)
     ]
 
 
+tagged = st.lists(
+    st.text()
+    | st.sampled_from(["<think>\n", "\n</think>\n", "</think>", "&lt;/think&gt;", "&amp;lt;/think&gt;", "\n", "&amp;"])
+).map("".join)
+
+
 @settings(deadline=None)
-@given(st.text(), st.text(min_size=1) | st.just("a</think>b"))
-def test_reasoning_and_text_can_be_told_apart_again(text: str, reasoning: str) -> None:
-    value = gpt_value(text, reasoning)
-    head, _, tail = value.removeprefix("<think>\n").partition("\n</think>\n")
-    assert (head.replace("&lt;/think&gt;", "</think>"), tail) == (reasoning, text)
-    assert gpt_value(text, "") == text
+@given(tagged, tagged)
+def test_reasoning_and_text_are_what_they_were(text: str, reasoning: str) -> None:
+    assert split_gpt_value(gpt_value(text, reasoning)) == (text, reasoning)
+
+
+def test_reasoning_is_readable_in_its_row() -> None:
+    assert gpt_value("text", "") == "text"
+    assert gpt_value("text", "a</think>b") == "<think>\na&lt;/think&gt;b\n</think>\ntext"
+    assert gpt_value("", "&lt;/think&gt;") == "<think>\n&amp;lt;/think&gt;\n</think>\n"
+    assert split_gpt_value("<think>\nnever closed") == ("<think>\nnever closed", "")
+    assert split_gpt_value("<think>\n</think>\nthe reference's empty block") == ("the reference's empty block", "")
+    assert split_gpt_value("<think>\nall of it\n</think>") == ("", "all of it")
+    assert split_gpt_value("<think>\nx</think>y") == ("<think>\nx</think>y", "")

@@ -8,7 +8,8 @@ import datasets
 import pytest
 from tests.unit.data.support import Run, answered
 
-from batchrun_runner.merge.dataset_card import ROW_FEATURES, Feature, dataset_card, row_problems
+from batchrun_runner.columns import NULLABLE_FLOAT, ROW_FEATURES, Feature, row_problems
+from batchrun_runner.merge.dataset_card import dataset_card
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ def load(folder: Path, cache: Path) -> Any:
 
 def library_feature(feature: Feature) -> Any:
     if isinstance(feature, str):
-        return datasets.Value(feature)
+        return datasets.Value("float64" if feature == NULLABLE_FLOAT else feature)
     if isinstance(feature, list):
         return datasets.List(library_feature(feature[0]))
     return {name: library_feature(item) for name, item in feature.items()}

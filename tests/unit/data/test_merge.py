@@ -8,8 +8,9 @@ import pytest
 from tests.unit.data.support import CarelessStore, DyingStore, Killed, Run, Wrapper, answered, failed, reference_rows
 
 from batchrun_api.outcomes import Outcome, Reason
+from batchrun_runner.columns import ROW_FEATURES, row_problems
+from batchrun_runner.ledger.entry import ROW_SCHEMA
 from batchrun_runner.ledger.stored import StoredRun
-from batchrun_runner.merge.dataset_card import ROW_FEATURES, row_problems
 from batchrun_runner.merge.errors import MergeFailed
 from batchrun_runner.merge.selection import select
 from batchrun_runner.storage.folder import FolderStore
@@ -251,6 +252,46 @@ def test_f04_every_row_of_every_origin_has_the_same_keys_types_and_order(run: Ru
     assert old["conversations"][1]["tool_calls"] == []
     assert old["tool_stats"]["terminal"] == {"count": 2, "success": 1, "failure": 1}
     assert next(row["reason"] for row in run.rows("left_out.jsonl")) == "UnknownTools"
+
+
+NEW_COLUMNS = ("occurrence", "seconds", "sampling")
+
+
+def as_an_earlier_version_left_it(run: Run, *, with_ledger: bool) -> None:
+    """Batch 0 without the columns that came later, and with entries that name no version."""
+    rows = [
+        {name: value for name, value in row.items() if name not in NEW_COLUMNS} for row in run.rows("batch_0.jsonl")
+    ]
+    lines = [json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode() + b"\n" for row in rows]
+    head, *entries = run.store.get("ledger/batch_0.jsonl").body.splitlines()
+    offset, written = 0, []
+    for line, entry in zip(lines, entries, strict=True):
+        document = json.loads(entry) | {"offset": offset, "length": len(line)}
+        assert document.pop("schema") == ROW_SCHEMA
+        written.append(json.dumps(document).encode() + b"\n")
+        offset += len(line)
+    run.store.put("batch_0.jsonl", b"".join(lines))
+    run.store.delete(["ledger/index.jsonl", "ledger/batch_0.jsonl"])
+    if with_ledger:
+        ledger = json.dumps(json.loads(head) | {"size_bytes": offset}).encode() + b"\n" + b"".join(written)
+        run.store.put("ledger/batch_0.jsonl", ledger)
+
+
+@pytest.mark.parametrize("with_ledger", [True, False], ids=["with its ledger", "scanned"])
+def test_rows_of_an_earlier_version_get_the_columns_that_came_later(run: Run, with_ledger: bool) -> None:
+    prompts = ["same", "same", "other"]
+    run.run(prompts)
+    as_an_earlier_version_left_it(run, with_ledger=with_ledger)
+    run.run([*prompts, "new"])
+    assert len(run.asked) == 4
+    rows = run.rows()
+    assert [problem for row in rows for problem in row_problems(row)] == []
+    assert [row["occurrence"] for row in rows] == [0, 1, 0, 0]
+    assert [row["sampling"] for row in rows[:3]] == ["{}"] * 3
+    total = 1.5 if with_ledger else 0.0
+    assert rows[0]["seconds"] == {"total": total, "model": 0.0, "tools": 0.0, "sandbox": 0.0}
+    assert rows[3]["seconds"]["total"] == 1.5
+    assert rows[0]["conversations"][0]["value"] == "same"
 
 
 @pytest.mark.parametrize("reads_at_once", [1, 3])

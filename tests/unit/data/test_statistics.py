@@ -72,6 +72,9 @@ def entry(ended_at: float, seconds: float) -> bytes:
         tool_stats={"terminal": ToolStat(1, 1, 0)},
         ended_at=ended_at,
         seconds=seconds,
+        model_seconds=2.0,
+        tool_seconds=1.0,
+        sandbox_seconds=0.5,
     ).encode()
 
 
@@ -89,9 +92,27 @@ def test_sums_can_be_added_and_active_time_counts_overlaps_once_and_pauses_never
     assert both.active_seconds == whole.active_seconds == 17.0
     assert both.wall_seconds == 905.0
     assert both.usage == whole.usage == [4, 8, 12, 16, 20]
+    assert both.model_seconds == whole.model_seconds == 8.0
+    assert both.tool_seconds == whole.tool_seconds == 4.0
+    assert both.sandbox_seconds == whole.sandbox_seconds == 2.0
     assert both.tools == whole.tools == {"terminal": [4, 4, 0]}
     assert both.outcomes == whole.outcomes
     assert Figures().active_seconds == Figures().wall_seconds == 0.0
+
+
+def test_seconds_of_each_phase_are_summed_over_all_resumes(run: Run) -> None:
+    run.agent = lambda row: replace(
+        failed(row) if row.index == 1 else answered(row), model_seconds=0.5, tool_seconds=0.25, sandbox_seconds=0.125
+    )
+    run.run(["a", "b"])
+    run.run(["a", "b", "c"])
+    seconds = run.json("statistics.json")["seconds"]
+    assert {name: seconds[name] for name in ("prompts", "model", "tools", "sandbox")} == {
+        "prompts": 3 * 1.5,
+        "model": 3 * 0.5,
+        "tools": 0.75,
+        "sandbox": 0.38,
+    }
 
 
 def test_own_probabilities_are_shown_as_one_string(run: Run) -> None:

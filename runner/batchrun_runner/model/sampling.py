@@ -1,0 +1,40 @@
+"""What a model was asked with, as a trajectory keeps it."""
+
+import re
+from typing import Any
+
+from batchrun_runner.model.clean import dumps
+from batchrun_runner.model.guard import SecretsGuard
+from batchrun_runner.model.request import standing_fields
+from batchrun_runner.settings import RunSettings
+
+WITHHELD = "(withheld)"
+_TRANSPORT = frozenset({"model", "stream", "stream_options"})
+"""Fields of a request that say nothing of how the answer is drawn; the model has a column of its own."""
+_SECRET_NAME = re.compile(
+    r"api_?key|secret|passw|authorization|credential|bearer|cookie|(access|auth|session|security)_?token|^token$"
+)
+
+
+def sampling_of(settings: RunSettings) -> str:
+    """A JSON object: the fields of each request besides model, messages and tools, by the names they were sent with.
+
+    A value of `model.extraBody` whose name says that it is a secret, or that quotes one of the run's secrets, is
+    withheld.
+    """
+    prefill = [message.content for message in settings.prefill_messages]
+    guard = SecretsGuard([settings.api_key, settings.ephemeral_system_prompt, *prefill])
+    fields = {name: value for name, value in standing_fields(settings.spec.model).items() if name not in _TRANSPORT}
+    return dumps(_shown(fields, guard)).decode()
+
+
+def _shown(value: Any, guard: SecretsGuard) -> Any:
+    if isinstance(value, dict):
+        return {name: _of_name(name, item, guard) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_shown(item, guard) for item in value]
+    return value if not isinstance(value, str) or guard.safe(value) == value else WITHHELD
+
+
+def _of_name(name: str, value: Any, guard: SecretsGuard) -> Any:
+    return WITHHELD if _SECRET_NAME.search(name.lower().replace("-", "_")) else _shown(value, guard)
