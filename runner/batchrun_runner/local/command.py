@@ -54,10 +54,12 @@ def run_local(file: Path, output: Path, sandbox_mode: str | None) -> int:
             run = _Run(settings, source, folder, backend, note, is_embedded_demo(run_file))
             return runner.run(run.run())
     except (InvalidFile, BadInput, PlanRefused, DatasetError, HelperMissing) as error:
-        sys.stderr.write(f"{error}\n")
+        # The code is the one that the condition has on a cluster: what people search for.
+        code = f" ({error.reason})" if hasattr(error, "reason") else ""
+        sys.stderr.write(f"{error}{code}\n")
         return 2
     except StorageError as error:
-        sys.stderr.write(f"{output}: {error}\n")
+        sys.stderr.write(f"{output}: {error} ({error.reason})\n")
         return 2
 
 
