@@ -60,6 +60,11 @@ def source_for(file: Path, run_file: RunFile) -> Source:
     dataset = run_file.run.spec.dataset
     if dataset.config_map_key_ref is not None:
         return text_source(_config_map_text(file, run_file, dataset.config_map_key_ref, "dataset.configMapKeyRef"))
+    if dataset.persistent_volume_claim is not None:
+        raise BadInput(
+            f"{file}: spec.dataset.persistentVolumeClaim: there are no claims on one machine; "
+            "name the file itself as dataset.uri: file://path/to/prompts.jsonl"
+        )
     parts = urlsplit(dataset.uri or "")
     if parts.scheme == "file":
         return file_source(file.parent / unquote(parts.netloc + parts.path))

@@ -104,6 +104,14 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"dataset": {"uri": "s3://bucket"}},
         ["s3://bucket", "s3://bucket/path/to/prompts.jsonl", "(DatasetUnreadable)"],
     ),
+    "a claim, which only a cluster has": (
+        {"dataset": {"persistentVolumeClaim": {"claimName": "prompts", "path": "a.jsonl"}}},
+        ["spec.dataset.persistentVolumeClaim:", "dataset.uri: file://", "(InvalidSpec)"],
+    ),
+    "a path that leads out of its claim": (
+        {"dataset": {"persistentVolumeClaim": {"claimName": "prompts", "path": "../a.jsonl"}}},
+        ["spec.dataset.persistentVolumeClaim:", "without . or ..", "(InvalidSpec)"],
+    ),
     "unknown field": ({"batchsize": 3}, ["spec.batchsize:", "there is no such field", "(InvalidSpec)"]),
     "out of bounds": ({"batchSize": 0}, ["spec.batchSize:", "greater than or equal to 1", "(InvalidSpec)"]),
     "unknown distribution": ({"distribution": "everything"}, ["spec.distribution:", "terminal_only", "(InvalidSpec)"]),
