@@ -1,14 +1,16 @@
-"""Runs every comparison and prints ratios; absolute figures are of this machine at this moment."""
+"""Runs every comparison (or those that are named) and prints ratios; absolute figures are of this machine, now."""
 
 import sys
 import tempfile
 from pathlib import Path
 
-from bench import local_mode, merging
+from bench import local_mode, merging, planning
+
+COMPARISONS = {"local": local_mode, "plan": planning, "merge": merging}
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        for comparison in (local_mode, merging):
-            for line in comparison.compare(Path(folder)):
+    for name in sys.argv[1:] or COMPARISONS:
+        with tempfile.TemporaryDirectory() as folder:
+            for line in COMPARISONS[name].compare(Path(folder)):
                 sys.stdout.write(line + "\n")
                 sys.stdout.flush()

@@ -9,19 +9,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of a whole command, children included."""
+    """What a whole command took, children included."""
 
     wall_seconds: float
     cpu_seconds: float
+    peak_rss_mb: float
+    """The largest resident set of the command itself or of one of its children, in 10^6 bytes."""
+
+    def __str__(self) -> str:
+        return f"{self.wall_seconds:.2f} s wall, {self.cpu_seconds:.2f} s CPU, {self.peak_rss_mb:.0f} MB at most"
 
 
 def measure(command: Sequence[str]) -> Measured:
     """Run a command to its end. Raises CalledProcessError where it fails."""
-    before, start = os.times(), time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    wall, after = time.perf_counter() - start, os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return Measured(wall, cpu)
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return Measured(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6)
 
 
 def median(samples: Sequence[Measured]) -> Measured:

@@ -1,73 +1,43 @@
-"""The merge of many rows on the folder store, beside `cat` of the same files."""
+"""The merge of many rows on the folder store, beside the reference's merge and `cat` of the same files."""
 
 import shutil
-import time
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from batchrun_api.outcomes import Outcome
-from batchrun_api.spec import BatchRunSpec
-from batchrun_runner.agent.trajectory import to_row
-from batchrun_runner.dataset.sources import text_source
-from batchrun_runner.ledger.recorder import BatchRecorder
-from batchrun_runner.merge.merger import merge
-from batchrun_runner.plan import PlanOutcome, make_plan, read_batch_rows
-from batchrun_runner.records import PromptResult
-from batchrun_runner.settings import RunSettings
 from batchrun_runner.storage.folder import FolderStore
-from bench.measured import measure
+from bench.large_run import PLAN, PROMPTS, fill, plan_first, write_data_set
+from bench.measured import Measured, measure, median
+from bench.step import FOLDER
 
-ROWS = 5_000
 ROW_BYTES = 20_000
-PLAN = "bench"
+_SAMPLES = 3
+_CAT = 'cat "$1"/batch_*.jsonl > "$2"'
 
 
 def compare(folder: Path) -> Iterator[str]:
-    """Lines with the figures."""
-    store = FolderStore(folder / "merge", survives_power_cut=False)
-    spec = BatchRunSpec.model_validate({"dataset": {"inline": "-"}, "batchSize": 100})
-    settings = RunSettings(spec=spec, run_name="merge")
-    start = time.perf_counter()
-    prompts = text_source("".join(f'{{"prompt": "prompt {number}"}}\n' for number in range(ROWS)))
-    outcome = make_plan(settings, store, prompts, PLAN)
-    planned = time.perf_counter() - start
-    _fill(settings, store, outcome)
-    start = time.perf_counter()
-    merge(settings, store, PLAN, store.scratch)
-    ours = time.perf_counter() - start
-    files = [str(path) for path in (folder / "merge").glob("batch_*.jsonl")]
-    floor = measure(["sh", "-c", 'out=$1; shift; cat "$@" > "$out"', "sh", str(folder / "cat"), *files]).wall_seconds
-    size = (folder / "merge" / "trajectories.jsonl").stat().st_size / 1e6
-    yield f"plan, {ROWS} prompts: {planned:.2f} s"
-    yield f"merge, {ROWS} rows, {size:.0f} MB: {ours:.2f} s, {size / ours:.0f} MB/s"
-    yield f"  cat of the same files: {floor:.2f} s; ratio {ours / floor:.1f}"
-    shutil.rmtree(folder / "merge")
-
-
-def _fill(settings: RunSettings, store: FolderStore, outcome: PlanOutcome) -> None:
-    filler = "x" * ROW_BYTES
-    for batch in outcome.plan.batches:
-        recorder = BatchRecorder(
-            store,
-            batch=batch.number,
-            writer="bench",
-            run_name="merge",
-            config_digest=outcome.config_digest,
-            filters=settings.spec.filters,
-        )
-        for row in read_batch_rows(store, PLAN, number=batch.number, offset=batch.offset, length=batch.length):
-            turns = [
-                {"from": "human", "value": row.prompt, "tool_calls": []},
-                {"from": "gpt", "value": filler, "tool_calls": []},
-            ]
-            result = PromptResult(Outcome.COMPLETED, conversations=turns, assistant_turns=1, turns_with_reasoning=1)
-            line = to_row(
-                row,
-                result,
-                batch_number=batch.number,
-                timestamp="2026-01-01T00:00:00.000000+00:00",
-                model="bench",
-                config_digest=outcome.config_digest,
-            )
-            recorder.record(row, result, line)
-        recorder.finish()
+    """Lines with the figures. Each one is the median of its samples, taken in turns."""
+    run = folder / "merge"
+    store = FolderStore(run, survives_power_cut=False)
+    write_data_set(folder / "prompts.jsonl")
+    outcome = plan_first(store, folder / "prompts.jsonl")
+    fill(store, outcome, outcome.plan.batches, ROW_BYTES)
+    scratch, out = store.scratch, folder / "other.jsonl"
+    commands = {
+        "batchrun": [sys.executable, "-m", "bench.step", "merge", f"{FOLDER}:{run}", PLAN, str(scratch)],
+        "reference": [sys.executable, "-m", "bench.reference_merge", str(run), str(out)],
+        # The list of files is longer than a command line of some systems: the shell's own loop would be slower.
+        "cat": ["sh", "-c", _CAT, "sh", str(run), str(out)],
+    }
+    samples: dict[str, list[Measured]] = {name: [] for name in commands}
+    for _ in range(_SAMPLES):
+        for name, command in commands.items():
+            samples[name].append(measure(command))
+            out.unlink(missing_ok=True)
+    ours, theirs, floor = (median(samples[name]) for name in commands)
+    size = (run / "trajectories.jsonl").stat().st_size / 1e6
+    yield f"merge, {PROMPTS:,} rows, {size:,.0f} MB: {ours}"
+    slower, over_floor = theirs.wall_seconds / ours.wall_seconds, ours.wall_seconds / floor.wall_seconds
+    yield f"  the reference's merge of the same files: {theirs}; {slower:.1f} times ours"
+    yield f"  cat of the same files, the floor: {floor}; ours is {over_floor:.1f} times that"
+    shutil.rmtree(run)

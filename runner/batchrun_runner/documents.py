@@ -9,6 +9,7 @@ import yaml
 from pydantic import ValidationError
 
 from batchrun_api.checks import spec_problems
+from batchrun_api.conditions import Reason
 from batchrun_api.spec import BatchRun
 from batchrun_api.wording import plain_words
 from batchrun_runner.yaml_values import Loader, json_value, key_text
@@ -34,6 +35,8 @@ class Problem:
 
 class InvalidFile(Exception):
     """A file that cannot be used; `problems` says where and why, and is never empty."""
+
+    reason = Reason.INVALID_SPEC
 
     def __init__(self, file: Path, problems: list[Problem]) -> None:
         self.file = file

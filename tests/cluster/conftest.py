@@ -15,7 +15,9 @@ from botocore.exceptions import ClientError
 from tests.cluster.harness.bucket import Bucket
 from tests.cluster.harness.kubectl import Kubectl
 from tests.cluster.harness.model import ModelServer
+from tests.cluster.harness.node import Node
 from tests.cluster.harness.runs import SECRET, Runs
+from tests.cluster.testbed.settings import Layout
 
 ROOT = Path(__file__).resolve().parents[2]
 BUCKET = "batchrun-tests"
@@ -110,3 +112,15 @@ def model(node_address: str) -> Iterator[ModelServer]:
 def runs(namespace: Kubectl, bucket: Bucket, model: ModelServer) -> Runs:
     """Makes BatchRuns."""
     return Runs(namespace, bucket, model)
+
+
+@pytest.fixture
+def node() -> Node:
+    """The node, where the cluster is our own."""
+    layout = Layout()
+    why_not = Node.why_not(layout)
+    if why_not and os.environ.get("CI") == "true":
+        pytest.fail(why_not)
+    if why_not:
+        pytest.skip(why_not)
+    return Node(layout)

@@ -25,7 +25,6 @@ from tests.cluster.harness.evidence import (
 from tests.cluster.harness.kubectl import Kubectl, wait_for
 from tests.cluster.harness.node import Node
 from tests.cluster.harness.runs import Run, Runs, demo_prompt
-from tests.cluster.testbed.settings import Layout
 
 CALLS = 2
 """Of the model for each prompt here: one that runs a command, one that answers."""
@@ -40,18 +39,6 @@ def prompts(count: int, command: str = "echo here", delay_ms: int = 700) -> list
         {"id": f"p{number}", "prompt": demo_prompt(f"Prompt {number}.", command, delay_ms=delay_ms)}
         for number in range(count)
     ]
-
-
-@pytest.fixture
-def node() -> Node:
-    """The node, where the cluster is our own."""
-    layout = Layout()
-    why_not = Node.why_not(layout)
-    if why_not and os.environ.get("CI") == "true":
-        pytest.fail(why_not)
-    if why_not:
-        pytest.skip(why_not)
-    return Node(layout)
 
 
 def stored(run: Run) -> set[str]:

@@ -92,6 +92,7 @@ GOOD: dict[str, Document | str] = {
     "uri-s3": at("dataset", {"uri": "s3://bucket/key.jsonl"}),
     "uri-https": at("dataset", {"uri": "https://example.org/a.jsonl?x=1"}),
     "dataset-config-map": at("dataset", CONFIG_MAP),
+    "dataset-claim": at("dataset", {"persistentVolumeClaim": {"claimName": "prompts", "path": "a/..b/.c.jsonl"}}),
     "dataset-skip": at("dataset.onInvalidRow", "Skip"),
     "dataset-inline-longest": at("dataset.inline", "x" * 131072),
     "dataset-other-source-null": at("dataset.uri", None),
@@ -195,6 +196,10 @@ GOOD: dict[str, Document | str] = {
 }
 
 BAD: dict[str, Document | str] = {
+    "dataset-claim-and-inline": at("dataset.persistentVolumeClaim", {"claimName": "prompts", "path": "a.jsonl"}),
+    "dataset-claim-leads-out": at("dataset", {"persistentVolumeClaim": {"claimName": "p", "path": "a/../../b"}}),
+    "dataset-claim-absolute": at("dataset", {"persistentVolumeClaim": {"claimName": "p", "path": "/a"}}),
+    "dataset-claim-without-path": at("dataset", {"persistentVolumeClaim": {"claimName": "p"}}),
     # what is needed
     "no-spec": without("spec"),
     "spec-null": laid_over("spec", None),

@@ -1,15 +1,37 @@
 """Where the prompts come from."""
 
+import re
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from batchrun_api.spec.base import WEB_ADDRESS, ApiModel, ConfigMapKeyRef, Rule, given
+from batchrun_api.spec.base import WEB_ADDRESS, ApiModel, ConfigMapKeyRef, ObjectName, Rule, given
 from batchrun_api.spec.output import S3Access
 
 # What a ConfigMap can carry beside the rest of the run's configuration (etcd refuses objects above 1.5 MiB).
 INLINE_LIMIT_CHARS = 131072
 URI = rf"^((s3|file)://\S+|{WEB_ADDRESS})$"
+
+
+# A part of a path that is empty, `.` or `..`: it would lead out of the volume, or is a slip.
+_BAD_STEP = "(^|/)[.]{0,2}(/|$)"
+
+
+class ClaimFile(ApiModel):
+    """A file in a PersistentVolumeClaim of the run's own namespace."""
+
+    claim_name: ObjectName
+    """Name of the claim. It is mounted read-only, in the plan pod alone."""
+    path: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00]*$")]
+    """The file, counted from the root of the volume: sets/prompts.jsonl."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"!self.path.matches('{_BAD_STEP}')",
+            message="path counts from the root of the volume, without / at its ends and without . or ..",
+            holds=lambda self: re.search(_BAD_STEP, self.path) is None,
+        ),
+    )
 
 
 class Dataset(ApiModel):
@@ -19,6 +41,8 @@ class Dataset(ApiModel):
     """Address of the data set: s3://bucket/key, https://..., or file:///path (one machine only)."""
     config_map_key_ref: ConfigMapKeyRef | None = None
     """The data set as one key of a ConfigMap in this namespace (at most 1 MiB)."""
+    persistent_volume_claim: ClaimFile | None = None
+    """The data set as a file in a PersistentVolumeClaim of this namespace."""
     inline: Annotated[str, Field(min_length=1, max_length=INLINE_LIMIT_CHARS)] | None = None
     """The JSONL text itself, for small data sets."""
     s3: S3Access = Field(default_factory=S3Access)
@@ -28,8 +52,9 @@ class Dataset(ApiModel):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="[has(self.uri), has(self.configMapKeyRef), has(self.inline)].filter(given, given).size() == 1",
-            message="name exactly one source of the data set: uri, configMapKeyRef or inline",
-            holds=lambda self: given(self.uri, self.config_map_key_ref, self.inline) == 1,
+            cel="[has(self.uri), has(self.configMapKeyRef), has(self.persistentVolumeClaim), has(self.inline)]"
+            ".filter(given, given).size() == 1",
+            message="name exactly one source of the data set: uri, configMapKeyRef, persistentVolumeClaim or inline",
+            holds=lambda self: given(self.uri, self.config_map_key_ref, self.persistent_volume_claim, self.inline) == 1,
         ),
     )

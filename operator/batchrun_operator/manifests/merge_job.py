@@ -2,9 +2,9 @@
 
 from batchrun_operator.manifests.meta import Manifest, Role, Subject
 from batchrun_operator.manifests.pods import single_container_job
-from batchrun_operator.manifests.volumes import data_set, prefill
+from batchrun_operator.manifests.volumes import prefill
 
 
 def merge_job(subject: Subject, attempt: int) -> Manifest:
-    """Attempt `attempt` (counted from 1) of the merge. It never talks to the model, so it gets no key."""
-    return single_container_job(subject, Role.MERGE, attempt, data_set(subject) + prefill(subject), model_key=False)
+    """Attempt `attempt` (counted from 1) of the merge. It needs no data set and no model key."""
+    return single_container_job(subject, Role.MERGE, attempt, prefill(subject), model_key=False)

@@ -75,9 +75,16 @@ def prefill(subject: Subject) -> Mounted:
 
 
 def data_set(subject: Subject) -> Mounted:
-    """The data set, where it lies in a ConfigMap."""
-    reference = subject.spec.dataset.config_map_key_ref
-    return Mounted() if reference is None else config_map_file("dataset", reference, names.DATASET_FILE)
+    """The data set, where it lies in a ConfigMap or in a PersistentVolumeClaim."""
+    source = subject.spec.dataset
+    if source.config_map_key_ref is not None:
+        return config_map_file("dataset", source.config_map_key_ref, names.DATASET_FILE)
+    if source.persistent_volume_claim is not None:
+        # Read-only as a volume, too: else the kubelet would give the pod's group to every file in it.
+        claim = {"claimName": source.persistent_volume_claim.claim_name, "readOnly": True}
+        volume = {"name": "dataset", "persistentVolumeClaim": claim}
+        return Mounted([volume], [mount("dataset", names.DATASET_VOLUME_DIR, read_only=True)])
+    return Mounted()
 
 
 def signals() -> Mounted:

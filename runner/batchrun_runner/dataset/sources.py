@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
 
-from batchrun_api.names import DATASET_FILE, ENV_DATASET_PREFIX
-from batchrun_api.spec.dataset import Dataset
+from batchrun_api.names import DATASET_FILE, DATASET_VOLUME_DIR, ENV_DATASET_PREFIX
+from batchrun_api.spec.dataset import ClaimFile, Dataset
 from batchrun_api.spec.output import Output, S3Access
 from batchrun_runner.dataset.encoding import utf8_blocks
 from batchrun_runner.dataset.errors import DatasetUnreadable
@@ -35,8 +35,14 @@ class Source:
         return read_rows(utf8_blocks(self.open_blocks(), self.place))
 
 
-def source_of(dataset: Dataset, output: Output | None = None, *, config_map_file: Path = Path(DATASET_FILE)) -> Source:
-    """The source that a spec names. A ConfigMap's key is expected as a mounted file.
+def source_of(
+    dataset: Dataset,
+    output: Output | None = None,
+    *,
+    config_map_file: Path = Path(DATASET_FILE),
+    volume: Path = Path(DATASET_VOLUME_DIR),
+) -> Source:
+    """The source that a spec names. A ConfigMap's key is expected as a mounted file, a claim as a mounted `volume`.
 
     An s3:// data set lies in the output's store unless `dataset.s3` says something else. Raises DatasetUnreadable.
     """
@@ -45,6 +51,8 @@ def source_of(dataset: Dataset, output: Output | None = None, *, config_map_file
     if dataset.config_map_key_ref is not None:
         reference = dataset.config_map_key_ref
         return file_source(config_map_file, f"key {reference.key} of ConfigMap {reference.name}")
+    if dataset.persistent_volume_claim is not None:
+        return claim_source(dataset.persistent_volume_claim, volume)
     uri = dataset.uri or ""
     parts = urlsplit(uri)
     if parts.scheme == "file":
@@ -62,6 +70,18 @@ def text_source(text: str) -> Source:
 def file_source(path: Path, place: str | None = None) -> Source:
     """A local file."""
     return Source(place or str(path), lambda: _file_blocks(path, place or str(path)))
+
+
+def claim_source(claim: ClaimFile, volume: Path) -> Source:
+    """A file below the folder where a claim's volume is mounted. A link that leads out of it is refused."""
+    path, place = volume / claim.path, f"{claim.path} of PersistentVolumeClaim {claim.claim_name}"
+
+    def open_blocks() -> Iterator[bytes]:
+        if not path.resolve().is_relative_to(volume.resolve()):
+            raise DatasetUnreadable(f"{place} is a link that leads out of the volume; put the file itself there")
+        return _file_blocks(path, place)
+
+    return Source(place, open_blocks)
 
 
 def s3_source(uri: str, access: S3Access, environ: Mapping[str, str] = os.environ) -> Source:

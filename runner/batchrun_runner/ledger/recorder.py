@@ -24,7 +24,8 @@ from batchrun_runner.storage.store import ObjectStore
 from batchrun_runner.text import clean_text
 
 _log = logging.getLogger(__name__)
-_INDEX_EVERY_BATCHES = 256
+INDEX_EVERY_BATCHES = 256
+"""How often a long run renews the index of ledgers."""
 _REASONS = {str(reason): reason for reason in Reason}
 
 End = tuple[Outcome, Reason | None]
@@ -148,7 +149,7 @@ class BatchRecorder:
             skipped=min(self._found_at_start, len(entries)),
             clock=self._clock,
         )
-        if self._batch % _INDEX_EVERY_BATCHES == _INDEX_EVERY_BATCHES - 1:
+        if self._batch % INDEX_EVERY_BATCHES == INDEX_EVERY_BATCHES - 1:
             self._refresh_index()
         return BatchTotals(
             completed=outcomes[Outcome.COMPLETED],

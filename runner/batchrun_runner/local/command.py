@@ -35,7 +35,7 @@ from batchrun_runner.plan import PlanOutcome, make_plan
 from batchrun_runner.progress import reporter_for
 from batchrun_runner.sandbox.backend import SandboxBackend
 from batchrun_runner.sandbox.errors import HelperMissing
-from batchrun_runner.sandbox.workspace import remove_left_overs, remove_tree
+from batchrun_runner.sandbox.workspace import remove_left_overs
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.standard_output import GuardedOutput
 from batchrun_runner.stopping import Stop
@@ -65,6 +65,7 @@ _OWN_FOLDERS = (layout.LEDGERS, layout.PARTS, layout.PLANS, layout.CONFIGS)
 
 def run_local(file: Path, output: Path, sandbox_mode: str | None) -> int:
     """Run a BatchRun file on this machine; results go to `output/<runName>/`. Returns the exit code."""
+    folder = output
     try:
         run_file = load_run(file, for_cluster=False)
         if run_file.run.spec.suspend:
@@ -82,15 +83,17 @@ def run_local(file: Path, output: Path, sandbox_mode: str | None) -> int:
                 run = _Run(settings, source, folder, backend, note, is_embedded_demo(run_file))
                 return runner.run(run.run())
     except (InvalidFile, BadInput, PlanRefused, DatasetError, HelperMissing) as error:
-        _complain(str(error))
+        _complain(str(error), error)
     except (StorageError, OSError) as error:
-        _complain(_what_is_wrong(folder, error))
+        _complain(_what_is_wrong(folder, error), error)
     return ExitCode.BAD_INPUT
 
 
-def _complain(text: str) -> None:
+def _complain(text: str, error: Exception | None = None) -> None:
+    """The code is the one that the condition has on a cluster: what people search for."""
+    code = f" ({error.reason})" if hasattr(error, "reason") else ""
     with suppress(OSError):
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{text}{code}\n")
 
 
 def _what_is_wrong(folder: Path, error: Exception) -> str:
@@ -106,7 +109,7 @@ def _what_is_wrong(folder: Path, error: Exception) -> str:
 def _own_temporary_folder(folder: Path) -> Iterator[None]:
     """Temporary files go into the run's folder: a killed run's are found there, and removed under the folder's lock."""
     store, before = FolderStore(folder), tempfile.tempdir
-    remove_tree(store.scratch)
+    store.sweep()
     tempfile.tempdir = str(store.scratch)
     try:
         yield

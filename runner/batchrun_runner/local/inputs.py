@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from batchrun_api import names
+from batchrun_api.conditions import Reason
 from batchrun_api.spec import PrefillMessage
 from batchrun_api.spec.base import ConfigMapKeyRef
 from batchrun_api.spec.model import OPENROUTER_URL
@@ -18,6 +19,20 @@ DEMO_MODEL = "demo/scripted"
 
 class BadInput(Exception):
     """A user's mistake; the message names the place and the fix."""
+
+    reason = Reason.INVALID_SPEC
+
+
+class FolderInUse(BadInput):
+    """Another process works in the output folder."""
+
+    reason = Reason.OUTPUT_IN_USE
+
+
+class FolderNotWritable(BadInput):
+    """The output folder cannot be made or written."""
+
+    reason = Reason.STORAGE_DENIED
 
 
 def settings_of(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> RunSettings:
@@ -45,6 +60,11 @@ def source_for(file: Path, run_file: RunFile) -> Source:
     dataset = run_file.run.spec.dataset
     if dataset.config_map_key_ref is not None:
         return text_source(_config_map_text(file, run_file, dataset.config_map_key_ref, "dataset.configMapKeyRef"))
+    if dataset.persistent_volume_claim is not None:
+        raise BadInput(
+            f"{file}: spec.dataset.persistentVolumeClaim: there are no claims on one machine; "
+            "name the file itself as dataset.uri: file://path/to/prompts.jsonl"
+        )
     parts = urlsplit(dataset.uri or "")
     if parts.scheme == "file":
         return file_source(file.parent / unquote(parts.netloc + parts.path))

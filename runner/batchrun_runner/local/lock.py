@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from batchrun_runner.local.inputs import BadInput
+from batchrun_runner.local.inputs import FolderInUse, FolderNotWritable
 
 
 @contextmanager
@@ -15,10 +15,12 @@ def folder_lock(folder: Path) -> Iterator[None]:
         (folder / ".batchrun").mkdir(parents=True, exist_ok=True)
         file = (folder / ".batchrun" / "run.lock").open("w")
     except OSError as error:
-        raise BadInput(f"{folder}: cannot be written: {error.strerror}") from error
+        raise FolderNotWritable(f"{folder}: cannot be written: {error.strerror}") from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise BadInput(f"{folder}: another batchrun works here; wait for it, or choose another runName") from error
+            raise FolderInUse(
+                f"{folder}: another batchrun works here; wait for it, or choose another runName"
+            ) from error
         yield

@@ -26,6 +26,8 @@ DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Numbers of OSErrors that say that a disk or a quota is full."""
 _HIDDEN = ".batchrun"
 """Temporary files and the lock lie here, on the same file system as the objects and in no listing."""
+_COUNTER = itertools.count()
+"""Of all stores of this process: two may work on the same folder."""
 
 
 class FolderStore:
@@ -39,7 +41,6 @@ class FolderStore:
         self._root = root
         self._syncs = survives_power_cut
         self._hidden = root / _HIDDEN
-        self._counter = itertools.count()
         self._owner = f"{socket.gethostname()}-{os.getpid()}"
         self._conditional: bool | None = None
 
@@ -55,8 +56,8 @@ class FolderStore:
 
     @property
     def scratch(self) -> Path:
-        """A place for temporary files on the same file system, so that `upload(consume=True)` is a rename."""
-        path = self._hidden / "scratch"
+        """A place for this process's temporary files on the same file system: `upload(consume=True)` is a rename."""
+        path = self._hidden / "scratch" / self._owner
         path.mkdir(parents=True, exist_ok=True)
         return path
 
@@ -152,13 +153,20 @@ class FolderStore:
 
     def sweep(self) -> None:
         """Remove temporary files of processes of this machine that are gone."""
-        host, _, _ = self._owner.rpartition("-")
         with suppress(OSError):
             for file in (self._hidden / "tmp").iterdir():
-                owner = file.name.rpartition(".")[0]
-                name, _, pid = owner.rpartition("-")
-                if name == host and pid.isdigit() and not Path(f"/proc/{pid}").exists():
+                if self._is_of_the_dead(file.name.rpartition(".")[0]):
                     file.unlink(missing_ok=True)
+        with suppress(OSError):
+            for folder in (self._hidden / "scratch").iterdir():
+                if self._is_of_the_dead(folder.name):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def _is_of_the_dead(self, owner: str) -> bool:
+        """Whether this names a process that ran on this machine and is gone."""
+        host, _, _ = self._owner.rpartition("-")
+        name, _, pid = owner.rpartition("-")
+        return name == host and pid.isdigit() and not Path(f"/proc/{pid}").exists()
 
     def _path(self, key: str) -> Path:
         parts = key.split("/")
@@ -168,7 +176,7 @@ class FolderStore:
 
     @contextmanager
     def _temporary(self) -> Iterator[Path]:
-        path = self._hidden / "tmp" / f"{self._owner}.{next(self._counter)}"
+        path = self._hidden / "tmp" / f"{self._owner}.{next(_COUNTER)}"
         _make_folder(path.parent)
         try:
             yield path

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 import boto3
+import botocore.session
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -136,7 +137,10 @@ def _client(endpoint: Endpoint, *, is_custom: bool) -> "S3Client":
         None: "path" if is_custom else "auto",
     }
     checksums = endpoint.checksums or ("when_required" if is_custom else None)
-    session = boto3.Session()
+    core = botocore.session.get_session()
+    # Nobody here asks when an object was changed, and reading such times is half of the work of a long listing.
+    core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=str)
+    session = boto3.Session(botocore_session=core)
     keys = endpoint.keys
     client: S3Client = session.client(
         "s3",

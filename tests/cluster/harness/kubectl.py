@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def wait_for(what: str, condition: Callable[[], T | None], timeout_seconds: float = 60) -> T:
+def wait_for(
+    what: str, condition: Callable[[], T | None], timeout_seconds: float = 60, *, poll_seconds: float = 0.1
+) -> T:
     """The first true value of `condition`. Fails the test with `what` and the last value after the timeout."""
     deadline = time.monotonic() + timeout_seconds
     while True:
@@ -21,7 +23,7 @@ def wait_for(what: str, condition: Callable[[], T | None], timeout_seconds: floa
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout_seconds:g} s: {what} (last: {value!r})")
-        time.sleep(0.1)
+        time.sleep(poll_seconds)
 
 
 class Kubectl:

@@ -33,6 +33,17 @@ class Answer:
         return f"<Error><Code>{self.code}</Code><Message>injected</Message></Error>".encode()
 
 
+class Page(Answer):
+    """A page of a listing that the proxy makes up."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__(200, content)
+
+    @property
+    def body(self) -> bytes:
+        return f"<ListBucketResult>{self.code}</ListBucketResult>".encode()
+
+
 CUT = "cut"
 """Send the head of the real answer and half of its body, then close."""
 Rule = Callable[[Request], "Answer | str | None"]

@@ -95,7 +95,7 @@ def _started(binary: Path, folder: Path) -> Iterator[S3Server]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {"ROOT_ACCESS_KEY": access, "ROOT_SECRET_KEY": secret, "PATH": os.environ.get("PATH", "")}
-    command = [str(binary), "--port", f"127.0.0.1:{port}", "posix", str(folder)]
+    command = [str(binary), "--keep-alive", "--port", f"127.0.0.1:{port}", "posix", str(folder)]
     with (folder.parent / "versitygw.log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:

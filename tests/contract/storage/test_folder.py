@@ -23,17 +23,22 @@ def test_a_write_that_dies_in_the_middle_leaves_no_object(tmp_path: Path, monkey
     assert [item.key for item in store.listing()] == ["a"]
 
 
-def test_temporary_files_of_dead_processes_are_swept_and_those_of_living_ones_stay(tmp_path: Path) -> None:
+def test_what_dead_processes_left_is_swept_and_what_living_ones_use_stays(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "run")
     store.put("a", b"1")
-    temporary = tmp_path / "run" / ".batchrun" / "tmp"
-    host = os.uname().nodename
-    dead, living = temporary / f"{host}-4194399.7", temporary / f"{host}-{os.getpid()}.99"
+    hidden, host = tmp_path / "run" / ".batchrun", os.uname().nodename
+    dead, living = hidden / "tmp" / f"{host}-4194399.7", hidden / "tmp" / f"{host}-{os.getpid()}.99"
     dead.touch()
     living.touch()
+    dead_merge = hidden / "scratch" / f"{host}-4194399" / "tmp1"
+    dead_merge.mkdir(parents=True)
+    (dead_merge / "trajectories.jsonl").write_bytes(b"half")
+    (store.scratch / "ours").touch()
     store.sweep()
     assert not dead.exists()
+    assert not dead_merge.parent.exists()
     assert living.exists()
+    assert (store.scratch / "ours").exists()
 
 
 @pytest.mark.parametrize("key", ["../outside", "/absolute", "a//b", ".hidden", "a/../b", ""])

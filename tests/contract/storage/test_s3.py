@@ -1,10 +1,14 @@
 """What only S3 stores get wrong, on a real server behind a proxy that injects the faults of the field reports."""
 
+import gzip
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from tests.contract.storage.proxy import CUT, Answer, FaultProxy, Request
+from tests.contract.storage.proxy import CUT, Answer, FaultProxy, Page, Request
 from tests.contract.storage.server import S3Server
+from tests.unit.data.support import Run
 
 from batchrun_api.conditions import Reason
 from batchrun_api.spec.output import S3Access, S3Location
@@ -65,6 +69,96 @@ def test_e03_slow_down_is_waited_out_with_growing_waits(
     assert waits[5] > waits[0]
     proxy.first(3, Answer(503, "SlowDown"), "GET", "list-type")
     assert [item.key for item in behind_proxy.listing()] == ["a"]
+
+
+def test_e02_an_empty_page_that_says_more_follows_is_not_the_end(behind_proxy: S3Store, proxy: FaultProxy) -> None:
+    names = [f"batch_{number}.jsonl" for number in range(5)]
+    for name in names:
+        behind_proxy.put(name, b"x")
+    asked = []
+
+    def pages_of_two(request: Request) -> Answer | None:
+        if request.method != "GET" or "list-type" not in request.path:
+            return None
+        asked.append(request.path)
+        start = 2 * (len(asked) - 2)
+        page = names[start : start + 2] if len(asked) > 1 else []
+        items = "".join(f"<Contents><Key>runs/r/{name}</Key><Size>1</Size><ETag>e</ETag></Contents>" for name in page)
+        more = start + 2 < len(names)
+        rest = "<NextContinuationToken>more</NextContinuationToken>" if more else ""
+        return Page(f"<IsTruncated>{str(more).lower()}</IsTruncated>{rest}{items}")
+
+    proxy.rule = pages_of_two
+    assert [item.key for item in behind_proxy.listing("batch_")] == names
+    assert len(asked) == 4
+
+
+def test_e02_e03_many_batch_files_written_under_overload_are_all_merged_in_order(
+    behind_proxy: S3Store, proxy: FaultProxy, waits: list[float], tmp_path: Path
+) -> None:
+    run = Run(behind_proxy, tmp_path, {"batchSize": 1})
+    prompts = [f"prompt {number}" for number in range(12)]
+    outcome = run.plan(prompts)
+    proxy.first(6, Answer(503, "SlowDown"), "PUT")
+    run.work(outcome, outcome.plan.batches[0])
+    assert len(waits) == 6
+    for batch in outcome.plan.batches[1:]:
+        run.work(outcome, batch)
+    proxy.first(3, Answer(503, "SlowDown"), "GET", "list-type")
+    assert run.merge(outcome).result.completed == 12
+    assert run.prompts() == prompts
+    assert run.asked == prompts, "no answer is paid for twice"
+
+
+def test_e03_a_prompt_whose_upload_fails_is_not_done(behind_proxy: S3Store, proxy: FaultProxy, tmp_path: Path) -> None:
+    run = Run(behind_proxy, tmp_path)
+    outcome = run.plan(["prompt 0"])
+    proxy.rule = lambda request: Answer(503, "SlowDown") if request.method == "PUT" else None
+    with pytest.raises(StorageUnavailable, match="SlowDown"):
+        run.work(outcome, outcome.plan.batches[0])
+    proxy.rule = lambda request: None
+    assert run.plan(["prompt 0"]).plan.counts.to_run == 1
+
+
+def test_e05_a_token_that_was_replaced_meanwhile_is_read_anew_and_a_long_upload_goes_on(
+    s3_server: S3Server, proxy: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credentials = tmp_path / "credentials"
+
+    def write_keys(key: str) -> None:
+        credentials.write_text(f"[default]\naws_access_key_id={key}\naws_secret_access_key={secret_key}\n")
+
+    access_key, secret_key = os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]
+    bucket = s3_server.new_bucket()
+    write_keys("expired")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(credentials))
+    store = S3Store(bucket, "", Endpoint(proxy.url))
+
+    def expired(request: Request) -> Answer | None:
+        if "Credential=expired/" not in request.headers["authorization"]:
+            return None
+        write_keys(access_key)
+        return Answer(400, "ExpiredToken")
+
+    proxy.rule = expired
+    store.put("a", b"result")
+    assert store.get("a").body == b"result"
+    store.close()
+
+
+def test_a_data_set_in_a_bucket_is_plain_or_gzip_by_content_and_never_taken_for_shorter(
+    behind_proxy: S3Store, proxy: FaultProxy
+) -> None:
+    body = b"".join(b'{"prompt":"p%d"}\n' % number for number in range(1000))
+    behind_proxy.put("plain.gz", body)
+    behind_proxy.put("packed.jsonl", gzip.compress(body))
+    bucket = behind_proxy.place.split("/")[2]
+    for name in ("plain.gz", "packed.jsonl"):
+        proxy.first(2, CUT, "GET", name)
+        rows = list(s3_source(f"s3://{bucket}/runs/r/{name}", S3Access(endpoint_url=proxy.url)).rows())
+        assert len(rows) == 1000
 
 
 def test_e03_overload_without_end_is_given_up(behind_proxy: S3Store, proxy: FaultProxy, waits: list[float]) -> None:

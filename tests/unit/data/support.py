@@ -19,7 +19,6 @@ from batchrun_runner.merge.merger import Merged, merge
 from batchrun_runner.plan import PlanOutcome, make_plan, read_batch_rows
 from batchrun_runner.records import PromptResult, PromptRow, ToolStat, Usage
 from batchrun_runner.settings import Owner, RunSettings
-from batchrun_runner.storage.folder import FolderStore
 from batchrun_runner.storage.store import Listed, ObjectStore, Stored
 
 Agent = Callable[[PromptRow], PromptResult]
@@ -185,9 +184,9 @@ def reference_rows(prompts: Sequence[str], start: int = 0, **fields: Any) -> str
 
 
 class Wrapper:
-    """Passes everything on to a real folder store."""
+    """Passes everything on to a real store."""
 
-    def __init__(self, inner: FolderStore) -> None:
+    def __init__(self, inner: ObjectStore) -> None:
         self.inner = inner
 
     @property
@@ -252,7 +251,7 @@ class Wrapper:
 class DyingStore(Wrapper):
     """The process is killed at the n-th change of the store (from 0)."""
 
-    def __init__(self, inner: FolderStore, lives: int) -> None:
+    def __init__(self, inner: ObjectStore, lives: int) -> None:
         super().__init__(inner)
         self.lives = lives
 
@@ -291,7 +290,7 @@ class CarelessStore(Wrapper):
 class HookedStore(Wrapper):
     """Runs something once, just before the first change of a key: somebody else who is faster."""
 
-    def __init__(self, inner: FolderStore, key: str, action: Callable[[], None]) -> None:
+    def __init__(self, inner: ObjectStore, key: str, action: Callable[[], None]) -> None:
         super().__init__(inner)
         self._key = key
         self._action: Callable[[], None] | None = action

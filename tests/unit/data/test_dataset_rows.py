@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from batchrun_api.conditions import Reason
 from batchrun_api.spec.dataset import Dataset
@@ -279,6 +280,29 @@ def test_a_data_set_that_is_not_there_is_named_with_the_fix(tmp_path: Path) -> N
         list(file_source(tmp_path).rows())
     with pytest.raises(DatasetUnreadable, match="names a bucket and no object"):
         source_of(Dataset(uri="s3://bucket"))
+
+
+def test_a_file_of_a_claim_is_read_and_never_one_beside_its_volume(tmp_path: Path) -> None:
+    volume, claim = tmp_path / "volume", {"claimName": "prompts", "path": "sets/a.jsonl"}
+    (volume / "sets").mkdir(parents=True)
+    dataset = Dataset.model_validate({"persistentVolumeClaim": claim})
+    place = "sets/a.jsonl of PersistentVolumeClaim prompts"
+    with pytest.raises(DatasetUnreadable, match=f"{place} does not exist; correct the path"):
+        list(source_of(dataset, volume=volume).rows())
+    (tmp_path / "secret.jsonl").write_bytes(TWO)
+    (volume / "sets" / "a.jsonl").symlink_to("../../secret.jsonl")
+    with pytest.raises(DatasetUnreadable, match=f"{place} is a link that leads out of the volume; put the file itself"):
+        list(source_of(dataset, volume=volume).rows())
+    (volume / "sets" / "a.jsonl").unlink()
+    (volume / "sets" / "b.jsonl").write_bytes(TWO)
+    (volume / "sets" / "a.jsonl").symlink_to("b.jsonl")
+    assert list(source_of(dataset, volume=volume).rows()) == valid(TWO)
+
+
+@pytest.mark.parametrize("path", ["../a", "a/../../b", "/etc/passwd", "a//b", "a/", "..", ".", "a/./b", ""])
+def test_a_path_that_leads_out_of_its_claim_is_refused(path: str) -> None:
+    with pytest.raises(ValidationError, match=r"without \. or \.\.|at least 1 character"):
+        Dataset.model_validate({"persistentVolumeClaim": {"claimName": "prompts", "path": path}})
 
 
 def test_secrets_in_an_address_are_in_no_message() -> None:

@@ -9,6 +9,7 @@ from tests.unit.data.support import Run, answered, batch_rows, failed, jsonl, re
 from batchrun_api.conditions import Reason
 from batchrun_runner.dataset.errors import DatasetInvalid
 from batchrun_runner.ledger.ownership import ConfigChanged, OutputInUse, OutputNotEmpty
+from batchrun_runner.merge.dataset_card import row_problems
 from batchrun_runner.settings import Owner
 from batchrun_runner.storage.errors import StorageError
 
@@ -84,6 +85,22 @@ def test_max_samples_counts_valid_rows_before_the_resume_filter(run: Run) -> Non
     run.spec["maxSamples"] = 6
     run.run(text)
     assert run.asked == SEVEN[:6]
+
+
+def test_rows_beyond_a_lowered_max_samples_are_orphaned_and_come_back_when_it_is_raised(run: Run) -> None:
+    run.run(SEVEN)
+    run.spec = {"maxSamples": 3}
+    shorter = run.run(SEVEN).result
+    assert (shorter.total, shorter.completed, shorter.not_run, shorter.orphaned) == (3, 3, 0, 4)
+    assert [row["prompt_index"] for row in run.rows()] == [0, 1, 2, -1, -1, -1, -1]
+    assert run.json("statistics.json")["total_prompts"] == 3
+    run.spec = {"maxSamples": 3, "merge": {"orphans": "Drop"}}
+    run.run(SEVEN)
+    assert run.prompts() == SEVEN[:3]
+    run.spec = {"maxSamples": 5}
+    run.run(SEVEN)
+    assert [row["prompt_index"] for row in run.rows()] == [0, 1, 2, 3, 4, -1, -1]
+    assert run.asked == SEVEN, "nothing is paid for twice"
 
 
 def test_g02_a_resume_takes_new_numbers_and_leaves_old_files_alone(run: Run) -> None:
@@ -265,10 +282,14 @@ def test_the_ephemeral_system_prompt_lies_nowhere_in_the_store(run: Run) -> None
     assert not [key for key, body in run.contents().items() if b"whisper" in body]
 
 
-def test_a_run_of_the_reference_is_resumed_by_stripped_text_and_occurrence(run: Run) -> None:
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+def test_a_run_of_the_reference_is_resumed_by_stripped_text_and_occurrence(run: Run, has_checkpoint: bool) -> None:
     run.store.put("batch_0.jsonl", reference_rows(["prompt 0", " prompt 2\n", "same", "gone"]).encode())
     run.store.put("batch_1.jsonl", reference_rows(["prompt 4"], failed=True).encode())
-    run.store.put("checkpoint.json", b'{"run_name":"first_run","completed_prompts":[0,1],"batch_stats":{}}')
+    if has_checkpoint:
+        # Its numbers are of another data set than ours, and say nothing.
+        body = b'{"run_name":"first_run","completed_prompts":[0,1,6],"batch_stats":{"0":{"processed":4}}}'
+        run.store.put("checkpoint.json", body)
     rows = [*SEVEN[:5], "same", "same"]
     outcome = run.plan(rows)
     counts = outcome.plan.counts
@@ -279,6 +300,10 @@ def test_a_run_of_the_reference_is_resumed_by_stripped_text_and_occurrence(run: 
     assert (merged.result.completed, merged.result.orphaned) == (7, 1)
     assert [row["prompt_index"] for row in run.rows()] == [0, 1, 2, 3, 4, 5, 6, -1]
     assert {row["reason"] for row in run.rows("left_out.jsonl")} == {"Superseded"}
+    assert [problem for row in run.rows() for problem in row_problems(row)] == []
+    assert len({row["key"] for row in run.rows() if row["prompt_index"] >= 0}) == 7
+    assert run.json("checkpoint.json")["completed_prompts"] == list(range(7))
+    assert set(run.json("checkpoint.json")["batch_stats"]) == {"0", "1", "4", "5"}
 
 
 def test_a_torn_last_line_runs_again_and_nothing_is_appended_to_it(run: Run) -> None:

@@ -304,7 +304,7 @@ def test_on_a_store_without_conditions_parts_stay_and_are_read_once(folder: Fold
 def test_now_and_then_a_batch_renews_the_index_so_that_a_resume_reads_few_ledgers(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("batchrun_runner.ledger.recorder._INDEX_EVERY_BATCHES", 2)
+    monkeypatch.setattr("batchrun_runner.ledger.recorder.INDEX_EVERY_BATCHES", 2)
     run.spec = {"batchSize": 1}
     outcome = run.plan([f"prompt {number}" for number in range(5)])
     for batch in outcome.plan.batches:

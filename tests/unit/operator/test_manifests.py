@@ -27,6 +27,7 @@ from batchrun_operator.manifests.plan_shards import (
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "manifests"
 
+CLAIM = {"persistentVolumeClaim": {"claimName": "prompts", "path": "sets/prompts.jsonl"}}
 EVERYTHING: dict[str, Any] = {
     "runName": "my_first_run",
     "dataset": {"configMapKeyRef": {"name": "prompts", "key": "prompts.jsonl"}},
@@ -75,8 +76,22 @@ def manifests() -> dict[str, Any]:
         "batch-job": batch_job(full, mixed_plan(), mixed_plan().batches[0], 2),
         "merge-job": merge_job(full, 1),
         "config": config_map(full),
+        "plan-job-claim": plan_job(subject(dataset=CLAIM), 1),
         "batch-job-small": batch_job(subject(), plan(1), plan(1).batches[0], 1),
     }
+
+
+def test_a_claim_is_mounted_read_only_into_the_plan_pod_alone() -> None:
+    with_claim = subject(dataset=CLAIM)
+    source = {"claimName": "prompts", "readOnly": True}
+    pod = plan_job(with_claim, 1)["spec"]["template"]["spec"]
+    assert [volume["name"] for volume in pod["volumes"] if volume.get("persistentVolumeClaim") == source] == ["dataset"]
+    (container,) = pod["containers"]
+    assert [mount for mount in container["volumeMounts"] if mount["name"] == "dataset"] == [
+        {"name": "dataset", "mountPath": names.DATASET_VOLUME_DIR, "readOnly": True}
+    ]
+    for other in (batch_job(with_claim, plan(1), plan(1).batches[0], 1), merge_job(with_claim, 1)):
+        assert "persistentVolumeClaim" not in json.dumps(other)
 
 
 @pytest.mark.parametrize("name", manifests())
