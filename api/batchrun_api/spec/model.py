@@ -73,3 +73,5 @@ class Model(ApiModel):
     """More fields for the request body, sent as they are."""
     timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = 600
     """Total time of one model call in seconds, retries not included."""
+    outage_timeout_seconds: Annotated[int, Field(ge=1, le=604800)] = 600
+    """How long a server that is down is waited for, in seconds, before the waiting prompts fail and later run again."""

@@ -9,6 +9,7 @@ from batchrun_api.toolsets import ALL_TOOLS
 from batchrun_runner.agent.conversation import Turn, conversation
 from batchrun_runner.model.calls import ToolCall
 from batchrun_runner.model.clean import dumps
+from batchrun_runner.model.failures import Failure
 from batchrun_runner.model.reply import Finish, Reply
 from batchrun_runner.records import PromptResult, ToolStat, Usage
 from batchrun_runner.text import clean_text
@@ -50,6 +51,8 @@ class Talk:
     unusable_reason: Reason | None = None
     unusable_turn: Turn | None = None
     """The last reply, if it cannot be sent back; kept only when it stays the last."""
+    held_up_by: Failure | None = None
+    """Why the call that is asked now has no reply yet; None: nothing has gone wrong with it."""
 
     def __post_init__(self) -> None:
         before = _one_system_message(self.system_prompt, self.unsaved)
@@ -59,6 +62,10 @@ class Talk:
     def tool_names(self) -> tuple[str, ...]:
         """Names of the offered tools."""
         return tuple(tool["function"]["name"] for tool in self.tools)
+
+    def hold_up(self, failure: Failure) -> None:
+        """Note what holds the present call up."""
+        self.held_up_by = failure
 
     def add_reply(self, reply: Reply) -> None:
         """Count a reply and keep it. An unusable one cannot be sent back: the same request is asked again."""
@@ -131,6 +138,7 @@ class Talk:
         )
 
     def _count(self, reply: Reply) -> None:
+        self.held_up_by = None
         self.api_calls += 1
         self.usage += reply.usage
 

@@ -26,6 +26,8 @@ class Failure:
     repeatable: bool
     wait_hint_seconds: float | None = None
     """How long the server asks to wait. None: it does not say."""
+    unreachable: bool = False
+    """There was no connection at all, so it cannot be this request's fault."""
 
 
 @dataclass(frozen=True, slots=True)
