@@ -9,6 +9,8 @@ class ConditionType(StrEnum):
     PLANNED = "Planned"
     PROGRESSING = "Progressing"
     SUSPENDED = "Suspended"
+    RATE_LIMITED = "RateLimited"
+    """True while the model server limits the rate; not there in a run that it never did."""
     COMPLETE = "Complete"
     FAILED = "Failed"
 
@@ -39,6 +41,9 @@ class Reason(StrEnum):
     SUSPENDED = "Suspended"
     RESUMED = "Resumed"
     SUPERSEDED = "Superseded"
+    RATE_LIMITED = "RateLimited"
+    MODEL_UNAVAILABLE = "ModelUnavailable"
+    MODEL_ANSWERS = "ModelAnswers"
     # the end
     ALL_PROMPTS_DONE = "AllPromptsDone"
     SOME_PROMPTS_FAILED = "SomePromptsFailed"

@@ -6,6 +6,7 @@ import secrets
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,11 +27,13 @@ from batchrun_runner.local.backends import backend_for
 from batchrun_runner.local.engine import DiscardWatch, Engine
 from batchrun_runner.local.inputs import BadInput, is_embedded_demo, settings_of, source_for
 from batchrun_runner.local.lock import folder_lock
+from batchrun_runner.local.mending import what_to_mend
 from batchrun_runner.merge.merger import Merged, merge
 from batchrun_runner.merge.table import render_table
 from batchrun_runner.model.errors import StopRun
+from batchrun_runner.model.gate import Standstill
 from batchrun_runner.plan import PlanOutcome, make_plan
-from batchrun_runner.progress import reporter_for
+from batchrun_runner.progress import Reporter, reporter_for
 from batchrun_runner.sandbox.backend import SandboxBackend
 from batchrun_runner.sandbox.errors import HelperMissing
 from batchrun_runner.settings import RunSettings
@@ -61,6 +64,13 @@ def run_local(file: Path, output: Path, sandbox_mode: str | None) -> int:
         return 2
 
 
+def _teller(reporter: Reporter) -> Callable[[Standstill], None]:
+    def tell(standstill: Standstill) -> None:
+        reporter.note(str(standstill))
+
+    return tell
+
+
 class _Run:
     """One call of the verb, with its inputs checked."""
 
@@ -75,6 +85,8 @@ class _Run:
         self._note = note
         self._is_demo = is_demo
         self._stop = Stop()
+        self._blocked = ""
+        """What must be mended before the run can go on."""
         self._console = Console()
 
     async def run(self) -> int:
@@ -92,6 +104,9 @@ class _Run:
         with tempfile.TemporaryDirectory(dir=self._store.scratch) as workdir:
             merged = await asyncio.to_thread(merge, self._settings, self._store, plan_id, Path(workdir))
         self._show(merged)
+        if self._blocked:
+            sys.stderr.write(f"{self._blocked}\n")
+            return ExitCode.BAD_INPUT
         return self._exit_code(merged.result)
 
     async def _batches(self, plan: PlanOutcome, reporter: DiscardWatch) -> None:
@@ -105,14 +120,16 @@ class _Run:
                 demo = await stack.enter_async_context(DemoModel())
                 model = settings.spec.model.model_copy(update={"base_url": demo.base_url})
                 settings = replace(settings, spec=settings.spec.model_copy(update={"model": model}))
-            client = await stack.enter_async_context(ModelClient.from_settings(settings))
+            tell = _teller(reporter)
+            client = await stack.enter_async_context(ModelClient.from_settings(settings, tell))
             agent = Agent.from_settings(client, settings)
             engine = Engine(self._settings, self._store, agent, self._backend, reporter, self._stop)
             try:
                 await engine.run(plan)
             except StopRun as error:
-                self._stop.now(f"{error} (mend that first)")
-            if self._stop.is_asked:
+                self._blocked = what_to_mend(error, settings)
+                self._stop.now(str(error.reason))
+            if self._stop.is_asked and not self._blocked:
                 reporter.note(f"stopped: {self._stop.why}. What is finished is stored; the same command goes on.")
 
     def _listen_for_signals(self) -> None:
