@@ -51,6 +51,8 @@ class Talk:
     unusable_reason: Reason | None = None
     unusable_turn: Turn | None = None
     """The last reply, if it cannot be sent back; kept only when it stays the last."""
+    last_prompt_tokens: int = 0
+    """Of the last reply; the next prompt is longer, unless the server cuts it (b16)."""
     held_up_by: Failure | None = None
     """Why the call that is asked now has no reply yet; None: nothing has gone wrong with it."""
 
@@ -140,7 +142,12 @@ class Talk:
     def _count(self, reply: Reply) -> None:
         self.held_up_by = None
         self.api_calls += 1
-        self.usage += reply.usage
+        usage = reply.usage
+        # Some servers leave cached tokens out of the prompt's, so a fall that these explain is none.
+        if 0 < usage.prompt_tokens + usage.cached_tokens < self.last_prompt_tokens:
+            usage += Usage(shortened_prompts=1)
+        self.last_prompt_tokens = usage.prompt_tokens
+        self.usage += usage
 
     def _count_call(self, name: str, *, failed: bool) -> None:
         self.tool_stats[name] = self.tool_stats.get(name, ToolStat()) + ToolStat(1, int(not failed), int(failed))

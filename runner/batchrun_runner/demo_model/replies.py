@@ -38,6 +38,8 @@ class Conversation:
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Parameter schema by name of the offered tools."""
     wants_reasoning: bool = True
+    wants_stream: bool = False
+    wants_usage_in_stream: bool = False
     digest: str = ""
     """Of all messages; makes ids."""
     prompt_chars: int = 0
@@ -61,8 +63,6 @@ def read_request(body: bytes) -> Conversation:
         raise BadRequest(f"the body is not JSON: {error}") from error
     if not isinstance(request, dict):
         raise BadRequest("the body is not a JSON object")
-    if request.get("stream"):
-        raise BadRequest("the demo model does not stream")
     messages = _checked_messages(request.get("messages"))
     start = _prompt_position(messages)
     after = messages[start + 1 :]
@@ -75,6 +75,8 @@ def read_request(body: bytes) -> Conversation:
         a_tool_failed=any(_ERROR.search(output) for output in outputs),
         tools=_offered_tools(request),
         wants_reasoning=not _reasoning_is_off(request),
+        wants_stream=bool(request.get("stream")),
+        wants_usage_in_stream=bool((request.get("stream_options") or {}).get("include_usage")),
         digest=digest_of(dumped),
         prompt_chars=len(dumped),
     )

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import orjson
 
-from batchrun_runner.demo_model import replies
+from batchrun_runner.demo_model import replies, streaming
 from batchrun_runner.demo_model.http import Connection, Request, Response
 from batchrun_runner.demo_model.script import Script, ScriptError, Turn, find_turns
 
@@ -142,11 +142,7 @@ class DemoModel:
             counts.errors += 1
             return _error(400, str(error))
         if turns is None:
-            return Response(
-                200,
-                orjson.dumps(replies.completion(replies.default_turn(talk), talk)),
-                delay_seconds=self._delay_seconds,
-            )
+            return self._play(replies.default_turn(talk), talk)
         turn = turns[min(talk.turn, len(turns) - 1)]
         if isinstance(turn, tuple):
             point = f"{talk.prompt_digest}/{talk.turn}"
@@ -161,6 +157,8 @@ class DemoModel:
             body = turn.body.encode("utf-8", "replace") if isinstance(turn.body, str) else orjson.dumps(turn.body)
         elif turn.status >= 400:
             body = replies.error_body(turn.status, f"scripted error {turn.status}")
+        elif talk.wants_stream:
+            return self._stream(turn, talk)
         else:
             body = orjson.dumps(replies.completion(turn, talk))
         return Response(
@@ -169,6 +167,21 @@ class DemoModel:
             headers=tuple(turn.headers.items()),
             delay_seconds=turn.delay_ms / 1000 or self._delay_seconds,
             fault=turn.fault,
+        )
+
+    def _stream(self, turn: Turn, talk: replies.Conversation) -> Response:
+        events = streaming.events(replies.completion(turn, talk), with_usage=talk.wants_usage_in_stream)
+        if turn.stream_fault == "silent":
+            events = streaming.first_half(events)
+        elif turn.stream_fault == "error":
+            events = [*streaming.first_half(events), {"error": {"message": "the provider broke off", "code": 502}}]
+        return Response(
+            turn.status,
+            streaming.encode(events, ended=turn.stream_fault is None),
+            headers=tuple(turn.headers.items()),
+            delay_seconds=turn.delay_ms / 1000 or self._delay_seconds,
+            fault=turn.fault,
+            content_type="text/event-stream",
         )
 
 

@@ -10,7 +10,7 @@ import orjson
 from batchrun_api.outcomes import Outcome
 from batchrun_api.toolsets import ALL_TOOLS
 from batchrun_runner.dataset.keys import text_digest
-from batchrun_runner.ledger.entry import FOREIGN_SCHEMA, MESSAGE_LIMIT_CHARS, ROW_SCHEMA, LedgerEntry
+from batchrun_runner.ledger.entry import FOREIGN_SCHEMA, MESSAGE_LIMIT_CHARS, ROW_SCHEMA, USAGE_NAMES, LedgerEntry
 from batchrun_runner.ledger.filters import calls_unknown_tools
 from batchrun_runner.records import ToolStat, Usage
 
@@ -116,8 +116,7 @@ def _human_text(conversations: list[dict[str, Any]]) -> str:
 
 
 def _usage(usage: dict[str, Any]) -> Usage:
-    names = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "calls_without_usage")
-    return Usage(*(int(usage.get(name) or 0) for name in names))
+    return Usage(*(int(usage.get(name) or 0) for name in USAGE_NAMES))
 
 
 def _tool_stats(stats: dict[str, Any]) -> dict[str, ToolStat]:

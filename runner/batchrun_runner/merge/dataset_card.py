@@ -34,6 +34,7 @@ ROW_FEATURES: dict[str, Feature] = {
         "cached_tokens": "int64",
         "total_tokens": "int64",
         "calls_without_usage": "int64",
+        "shortened_prompts": "int64",
     },
     "tools": "string",
     "invalid_tool_calls": "int64",

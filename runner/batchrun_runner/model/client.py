@@ -53,6 +53,7 @@ class ModelClient:
         """`secrets`: texts that no message may quote, besides the key. `tell` hears why calls wait."""
         self._fields = standing_fields(model)
         self._timeout_seconds = model.timeout_seconds
+        self._calls_in_text = model.calls_in_text == "Parse"
         self._policy = policy
         self._around = around
         self._guard = SecretsGuard([api_key, *secrets])
@@ -89,7 +90,13 @@ class ModelClient:
         body = dumps(body_of(self._fields, messages, offered))
         caller = Caller(lambda failure: held(replace(failure, message=self._guard.safe(failure.message))))
         answer = await self._ask(body, caller)
-        return read_reply(answer, offered, taken=_call_ids(messages), salt=str(len(messages)))
+        return read_reply(
+            answer,
+            offered,
+            taken=_call_ids(messages),
+            salt=str(len(messages)),
+            calls_in_text=self._calls_in_text,
+        )
 
     def _safe(self, standstill: Standstill) -> Standstill:
         return replace(standstill, words=self._guard.safe(standstill.words))

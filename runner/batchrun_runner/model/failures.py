@@ -12,6 +12,7 @@ from typing import Any
 
 from batchrun_api.outcomes import Reason
 from batchrun_runner.model.clean import loads
+from batchrun_runner.model.stream import BrokenStream, is_stream, merge
 from batchrun_runner.text import clean_text
 
 LIMIT_MESSAGE_CHARS = 500
@@ -118,7 +119,9 @@ def of_answer(answer: Answer, now: float) -> dict[str, Any] | Failure:
     `now`: seconds since the epoch, for wait hints that are dates.
     """
     try:
-        body = loads(answer.content)
+        body = merge(answer.content) if is_stream(answer.headers, answer.content) else loads(answer.content)
+    except BrokenStream as broken:
+        return Failure(Reason.PROVIDER_ERROR, str(broken), repeatable=True)
     except ValueError:
         body = None
     error = _error_object(body)
