@@ -173,6 +173,7 @@ def _checked_messages(messages: object) -> list[dict[str, Any]]:
             raise BadRequest(f"messages[{number}] is not a message")
         if message["role"] == "assistant":
             _check_calls(message, number)
+            _check_results(messages, number)
     if not any(message["role"] == "user" for message in messages):
         raise BadRequest("messages holds no user message")
     return messages
@@ -190,6 +191,17 @@ def _check_calls(message: dict[str, Any], number: int) -> None:
             orjson.loads(call["function"]["arguments"])
         except (TypeError, KeyError, ValueError):
             raise BadRequest(f"messages[{number}].tool_calls: arguments are not JSON") from None
+
+
+def _check_results(messages: list[Any], number: int) -> None:
+    """Exactly one tool message for each call, directly after it (b04, b17)."""
+    asked = [call.get("id") for call in messages[number].get("tool_calls") or ()]
+    if len(set(asked)) != len(asked) or not all(isinstance(call_id, str) and call_id for call_id in asked):
+        raise BadRequest(f"messages[{number}].tool_calls: ids must be unique texts")
+    after = messages[number + 1 : number + 1 + len(asked)]
+    answered = [message.get("tool_call_id") for message in after if isinstance(message, dict)]
+    if sorted(map(str, answered)) != sorted(map(str, asked)):
+        raise BadRequest(f"messages[{number}].tool_calls: each call wants one tool message directly after it")
 
 
 def _prompt_position(messages: list[dict[str, Any]]) -> int:

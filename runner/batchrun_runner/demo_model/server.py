@@ -3,14 +3,17 @@
     POST /v1/chat/completions   the scripted replies
     GET  /v1/models             the one model, `demo/scripted`
     GET  /stats                 {"requests", "errors", "prompts", "by_prompt": {digest: requests}}
+    POST /storm                 {"seconds", "retry_after"}: so long every request gets a 429; the hint may be null
     POST /reset                 counts from 0 again, attempts too
 
 `requests` counts chat completion requests only.
 """
 
 import asyncio
+import time
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import orjson
@@ -69,6 +72,10 @@ class DemoModel:
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._kept: deque[Request] = deque(maxlen=keep)
+        self._storm_until = 0.0
+        self._storm_headers: dict[str, str] = {}
+        self.request_times: deque[float] = deque(maxlen=keep)
+        """When the last requests came, on the monotonic clock."""
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -111,6 +118,15 @@ class DemoModel:
         """The headers of the last requests, names in lower case, oldest first."""
         return [request.headers for request in self._kept]
 
+    def play(self, script: Script) -> None:
+        """Another script from now on."""
+        self._script = script
+
+    def storm(self, seconds: float, retry_after: float | None) -> None:
+        """Answer 429 to everything for a while."""
+        self._storm_until = time.monotonic() + seconds
+        self._storm_headers = {} if retry_after is None else {"retry-after": str(retry_after)}
+
     async def forever(self) -> None:
         """Serve until cancelled."""
         assert self._server is not None, "only inside `async with`"  # noqa: S101
@@ -124,16 +140,32 @@ class DemoModel:
                 return Response(200, _MODELS)
             case "GET", "/stats":
                 return Response(200, self._counts.as_json())
+            case "POST", "/storm":
+                return self._begin_storm(request)
             case "POST", "/reset":
                 self._counts = _Counts()
                 return Response(200, b"{}")
             case _:
                 return _error(404, f"the demo model does not serve {request.method} {request.path}")
 
+    def _begin_storm(self, request: Request) -> Response:
+        try:
+            wanted = orjson.loads(request.body)
+            hint = wanted["retry_after"]
+            self.storm(float(wanted["seconds"]), None if hint is None else float(hint))
+        except (ValueError, TypeError, KeyError):
+            return _error(400, "send {seconds, retry_after}")
+        return Response(200, b"{}")
+
     def _complete(self, request: Request) -> Response:
         counts = self._counts
         counts.requests += 1
         self._kept.append(request)
+        self.request_times.append(now := time.monotonic())
+        if now < self._storm_until:
+            counts.errors += 1
+            refusal = _error(429, "slow down: this is a storm")
+            return replace(refusal, headers=tuple(self._storm_headers.items()))
         try:
             talk = replies.read_request(request.body)
             counts.add(talk.prompt_digest)

@@ -153,6 +153,14 @@ async def test_what_nobody_can_wait_out_stops_the_run(lab: Any, status: int, bod
         ({"Retry-After": "rubbish"}, 0),
         ({"Retry-After": "-7"}, 0),
         ({"Retry-After": "nan"}, 0),
+        ({"x-ratelimit-reset-requests": "1m2.5s", "x-ratelimit-remaining-requests": "0"}, 62.5),
+        ({"x-ratelimit-reset-tokens": "20ms", "x-ratelimit-remaining-tokens": "0"}, 0.02),
+        ({"x-ratelimit-reset-tokens": "6m0s", "x-ratelimit-remaining-tokens": "7"}, 0),
+        ({"x-ratelimit-reset": str(int((NOW.timestamp() + 9) * 1000))}, 9),
+        ({"x-ratelimit-reset": str(int(NOW.timestamp() + 9))}, 9),
+        ({"ratelimit-reset": "9"}, 9),
+        ({"anthropic-ratelimit-requests-reset": (NOW + timedelta(seconds=9)).isoformat()}, 9),
+        ({"x-ratelimit-reset": "whenever"}, 0),
     ],
 )
 @pytest.mark.parametrize("random", [0.0, 0.999])
