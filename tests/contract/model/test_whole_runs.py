@@ -153,8 +153,8 @@ def test_a_refused_key_or_model_stops_the_run_at_once_with_exit_code_2_and_what_
     stage: Stage, status: int, reason: str, says: list[str]
 ) -> None:
     stage.environ = {"OPENAI_API_KEY": "sk-a-key-of-somebody"}
-    prompts = {f"p{number}": [[{"status": status}, OK]] for number in range(40)}
-    rows = rows_of(prompts)
+    rows = [{"id": f"p{number}", "prompt": f"Prompt {number}."} for number in range(40)]
+    stage.model.play([{"match": "", "turns": [{"status": status}]}])
     played = stage.run(rows, batchSize=10, numWorkers=4)
 
     assert played.code == 2
@@ -167,8 +167,10 @@ def test_a_refused_key_or_model_stops_the_run_at_once_with_exit_code_2_and_what_
     assert played.statistics["outcomes"]["not_run"] == len(rows)
     assert played.statistics["outcomes"]["failed"] == 0
 
+    stage.model.play([])
     again = stage.run(rows, batchSize=10, numWorkers=4)
-    assert again.statistics["outcomes"]["not_run"] == 0
+    assert again.code == 0
+    assert again.statistics["outcomes"]["completed"] == len(rows)
 
 
 def test_a_server_that_wants_a_key_says_which_variable_to_set(stage: Stage) -> None:
