@@ -4,11 +4,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import local_mode, merging
+from bench import local_mode, merging, storm
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        for comparison in (local_mode, merging):
+        for comparison in (local_mode, merging, storm):
             for line in comparison.compare(Path(folder)):
                 sys.stdout.write(line + "\n")
                 sys.stdout.flush()
