@@ -4,9 +4,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import local_mode, merging, planning
+from bench import local_mode, merging, planning, storm
 
-COMPARISONS = {"local": local_mode, "plan": planning, "merge": merging}
+COMPARISONS = {"local": local_mode, "plan": planning, "merge": merging, "storm": storm}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or COMPARISONS:

@@ -29,7 +29,43 @@ def spec_problems(spec: BatchRunSpec, *, for_cluster: bool) -> list[SpecProblem]
     cluster_rules = [rule for rule in BatchRunSpec.rules if rule.cluster_only and rule.holds] if for_cluster else []
     return [
         *(SpecProblem((), rule.message) for rule in cluster_rules if rule.holds and not rule.holds(spec)),
+        *_extra_body_problems(spec),
         *_distribution_problems(spec),
+    ]
+
+
+_NOT_IN_EXTRA_BODY = {
+    "model": "use model.name",
+    "messages": "the agent makes them; use agent.systemPrompt or agent.prefillMessages",
+    "tools": "the distribution chooses them; use distribution",
+    "functions": "the distribution chooses them; use distribution",
+    "function_call": "use tool_choice",
+    "stream": "use model.stream",
+    "stream_options": "use model.stream",
+    "n": "one reply a call is read; leave it out",
+    "max_tokens": "use model.maxTokens",
+    "max_completion_tokens": "use model.maxTokens",
+    "temperature": "use model.sampling.temperature",
+    "top_p": "use model.sampling.topP",
+    "seed": "use model.sampling.seed",
+    "stop": "use model.sampling.stop",
+    "reasoning_effort": "use model.reasoning.effort",
+}
+
+
+def _extra_body_problems(spec: BatchRunSpec) -> list[SpecProblem]:
+    """Fields of a request that are ours. The API server cannot look into a free-form object."""
+    body, model = spec.model.extra_body or {}, spec.model
+    refused = dict(_NOT_IN_EXTRA_BODY)
+    if model.reasoning.effort is not None:
+        refused["reasoning"] = "model.reasoning.effort says it already; leave out one of the two"
+        refused["chat_template_kwargs"] = refused["reasoning"]
+    if model.open_router.providers.given:
+        refused["provider"] = "model.openRouter.providers says it already; leave out one of the two"
+    return [
+        SpecProblem(("model", "extraBody", field), f"{field!r} is not for extraBody: {fix}")
+        for field, fix in refused.items()
+        if field in body
     ]
 
 

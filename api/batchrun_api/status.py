@@ -14,7 +14,7 @@ class Condition(ApiModel):
     """As in meta/v1."""
 
     type: Annotated[str, Field(max_length=64)]
-    """Planned, Progressing, Suspended, Complete or Failed."""
+    """Planned, Progressing, Suspended, RateLimited, Complete or Failed."""
     status: Literal["True", "False", "Unknown"]
     """Whether it holds."""
     reason: Annotated[str, Field(max_length=64)]

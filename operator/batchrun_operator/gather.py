@@ -1,18 +1,19 @@
 """Look: from the API to what is observed. Reads the plan's log and ConfigMaps only when they are needed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from batchrun_api import frames, names
 from batchrun_api.exit_codes import ExitCode
-from batchrun_operator.kube import NotFound
+from batchrun_api.hints import ModelHint
+from batchrun_operator.kube import KubeError, NotFound
 from batchrun_operator.manifests.meta import Role
 from batchrun_operator.manifests.plan_shards import ShardsDamaged, read_shards, shard_count, shard_name
 from batchrun_operator.memory import RunMemory
 from batchrun_operator.ports import Api, Json
 from batchrun_operator.reconcile import timers
 from batchrun_operator.reconcile.attempts import Clock, runner_of
-from batchrun_operator.reconcile.observed import Job, Observed, PlanLog, Pod, Refusal, Run, Shards, Terminated
+from batchrun_operator.reconcile.observed import Job, Observed, PlanLog, Pod, Refusal, Run, Running, Shards, Terminated
 from batchrun_operator.reconcile.timers import podless_key
 from batchrun_operator.reconcile.views import read_jobs, read_pods, read_run
 from batchrun_operator.settings import Limits
@@ -20,6 +21,10 @@ from batchrun_operator.settings import Limits
 LOG_TAIL_LINES = 2000
 """More lines than the largest plan has."""
 LOG_LIMIT_BYTES = 32 * 1024 * 1024
+HINT_TAIL_LINES = 64
+HINT_LIMIT_BYTES = 256 * 1024
+_SAMPLED_PODS = 3
+"""All pods of a run share one model server and one key, so a few of them tell how it is."""
 _ASKED_JOBS = 3
 """Of so many Jobs without a pod the events are read in one pass: one reason is enough for a condition."""
 
@@ -40,6 +45,7 @@ async def gather(api: Api, raw_run: Json, memory: RunMemory, now: datetime, limi
         pods=pods,
         shards=shards,
         plan_log=await _plan_log(api, run, pods, memory) if shards.plan is None and not shards.damage else None,
+        model_hints=await _model_hints(api, run, pods, memory, Clock(now, first_seen, limits)),
         refusals=memory.refusals | await _failed_creates(api, run, jobs, Clock(now, first_seen, limits)),
         first_seen=first_seen,
     )
@@ -88,6 +94,44 @@ async def _read_plan_log(api: Api, run: Run, pod: Pod) -> PlanLog:
         return PlanLog(pod.attempt, frames.decode(text))
     except frames.BrokenFrames as error:
         return PlanLog(pod.attempt, None, error=str(error))
+
+
+async def _model_hints(
+    api: Api, run: Run, pods: Sequence[Pod], memory: RunMemory, clock: Clock
+) -> Mapping[str, ModelHint]:
+    """A log that cannot be read says nothing: hints are for people."""
+    working = {pod.name: pod for pod in pods if pod.plan_id == run.plan_id and _is_at_work(pod)}
+    last = memory.hints_read_at
+    if working and (last is None or (clock.now - last).total_seconds() >= clock.limits.hints_seconds):
+        memory.hints_read_at = clock.now
+        found = {name: await _model_hint(api, run, working[name]) for name in _to_look_at(sorted(working), memory)}
+        memory.model_hints = {name: hint for name, hint in found.items() if hint is not None}
+    return {name: hint for name, hint in memory.model_hints.items() if name in working}
+
+
+def _to_look_at(names_at_work: Sequence[str], memory: RunMemory) -> list[str]:
+    """Those that were held up at the last look, and the next in turn."""
+    held_up = [name for name in names_at_work if name in memory.model_hints and memory.model_hints[name].reason]
+    chosen = held_up[: _SAMPLED_PODS - 1]
+    others = [name for name in names_at_work if name not in chosen]
+    for _ in range(min(_SAMPLED_PODS - len(chosen), len(others))):
+        chosen.append(others[memory.hints_turn % len(others)])
+        memory.hints_turn += 1
+    return chosen
+
+
+async def _model_hint(api: Api, run: Run, pod: Pod) -> ModelHint | None:
+    try:
+        text = await api.read_log(
+            run.namespace, pod.name, names.RUNNER_CONTAINER, tail_lines=HINT_TAIL_LINES, limit_bytes=HINT_LIMIT_BYTES
+        )
+    except KubeError:
+        return None
+    return ModelHint.newest(text)
+
+
+def _is_at_work(pod: Pod) -> bool:
+    return pod.role is Role.BATCH and not pod.leaving and isinstance(runner_of(pod).state, Running)
 
 
 def _is_done(pod: Pod) -> bool:

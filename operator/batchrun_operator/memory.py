@@ -1,7 +1,9 @@
 """What is remembered of one run between passes. All of it can be lost: a restarted operator finds it again."""
 
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 
+from batchrun_api.hints import ModelHint
 from batchrun_api.plan import Plan
 from batchrun_operator.reconcile.observed import PlanLog, Refusal
 from batchrun_operator.reconcile.timers import FirstSeen
@@ -21,6 +23,11 @@ class RunMemory:
     plan_log: PlanLog | None = None
     """What the log of `plan_log_pod` held; a finished container's log does not change."""
     plan_log_pod: str = ""
+    model_hints: dict[str, ModelHint] = field(default_factory=dict)
+    """By name of the pod, as the last look at logs found them."""
+    hints_read_at: datetime | None = None
+    hints_turn: int = 0
+    """Counts the pods that were looked at, so that each has its turn."""
     written_version: str = ""
     """resourceVersion of our last write: its event is no news."""
 

@@ -39,6 +39,7 @@ ROW_FEATURES: dict[str, Feature] = {
         "cached_tokens": "int64",
         "total_tokens": "int64",
         "calls_without_usage": "int64",
+        "shortened_prompts": "int64",
     },
     "seconds": {"total": "float64", "model": "float64", "tools": "float64", "sandbox": "float64"},
     "tools": "string",

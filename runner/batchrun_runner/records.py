@@ -35,6 +35,8 @@ class Usage:
     cached_tokens: int = 0
     calls_without_usage: int = 0
     """Replies that carried no usage; their tokens are in no sum."""
+    shortened_prompts: int = 0
+    """Replies to a prompt of fewer tokens than the one before: the server had cut the conversation in silence."""
 
     @property
     def total_tokens(self) -> int:
@@ -48,6 +50,7 @@ class Usage:
             self.reasoning_tokens + other.reasoning_tokens,
             self.cached_tokens + other.cached_tokens,
             self.calls_without_usage + other.calls_without_usage,
+            self.shortened_prompts + other.shortened_prompts,
         )
 
 

@@ -101,6 +101,10 @@ GOOD: dict[str, Document | str] = {
         {
             "name": "m",
             "baseURL": "http://localhost:1/v1",
+            "server": "OpenRouter",
+            "stream": True,
+            "callsInText": "Parse",
+            "outageTimeoutSeconds": 604800,
             "apiKeySecretRef": SECRET_KEY,
             "maxTokens": 1,
             "timeoutSeconds": 86400,
@@ -110,6 +114,11 @@ GOOD: dict[str, Document | str] = {
             "extraBody": {"nested": {"anything": [1, "a", None, True]}},
         },
     ),
+    "providers-with-openrouter": at("model", {"openRouter": {"providers": {"sort": "price"}}}),
+    "providers-with-a-subdomain": at(
+        "model", {"baseURL": "https://eu.openrouter.ai/api/v1", "openRouter": {"providers": {"sort": "price"}}}
+    ),
+    "providers-empty-elsewhere": at("model", {"baseURL": "http://localhost:1/v1", "openRouter": {"providers": {}}}),
     "temperature-0": at("model.sampling.temperature", 0),
     "top-p-1": at("model.sampling.topP", 1),
     "seed-highest": at("model.sampling.seed", 2**53),
@@ -318,6 +327,16 @@ BAD: dict[str, Document | str] = {
     "prompts-per-pod-over": spec_of(batchSize=3, promptsPerPod=4),
     "prompts-per-pod-over-default": at("promptsPerPod", 11),
     "effort-none-with-filter": at("model", {"reasoning": {"effort": "none"}}),
+    "providers-elsewhere": at(
+        "model", {"baseURL": "http://localhost:1/v1", "openRouter": {"providers": {"allowed": ["a"]}}}
+    ),
+    "providers-with-a-lookalike": at(
+        "model", {"baseURL": "https://notopenrouter.ai/v1", "openRouter": {"providers": {"ignored": ["a"]}}}
+    ),
+    "providers-with-a-path": at(
+        "model", {"baseURL": "https://a.example/openrouter.ai/", "openRouter": {"providers": {"order": ["a"]}}}
+    ),
+    "providers-of-another-server": at("model", {"server": "VLLM", "openRouter": {"providers": {"sort": "price"}}}),
     # metadata
     "name-upper": laid_over("metadata.name", "Name"),
     "name-underscore": laid_over("metadata.name", "a_b"),
@@ -337,6 +356,10 @@ OPERATOR_SAYS: dict[str, Document | str] = {
     "distribution-over": at("distribution", {"terminal": 101}),
     "distribution-number": at("distribution", 5),
     "distribution-empty": at("distribution", {}),
+    "extra-body-stream": at("model.extraBody", {"stream": True}),
+    "extra-body-provider-twice": at(
+        "model", {"extraBody": {"provider": {}}, "openRouter": {"providers": {"sort": "price"}}}
+    ),
 }
 """Bad, but a structural schema cannot say so: the operator does, see api/batchrun_api/checks.py."""
 

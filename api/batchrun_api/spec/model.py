@@ -1,13 +1,16 @@
 """Which model answers, and how it is asked."""
 
-from typing import Annotated, Any, Literal
+import re
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from batchrun_api.spec.base import ApiModel, HttpURL, SecretKeyRef, ShortText
+from batchrun_api.spec.base import ApiModel, HttpURL, Rule, SecretKeyRef, ShortText, given
 
 DEFAULT_MODEL = "anthropic/claude-sonnet-4.6"
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
+_OPENROUTER_PATTERN = "^https?://([^/?#@]*@)?([A-Za-z0-9-]+[.])*openrouter[.]ai(:[0-9]*)?([/?#].*)?$"
+"""In the common ground of Python's and CEL's expressions."""
 
 ProviderNames = Annotated[list[ShortText], Field(min_length=1, max_length=64)]
 
@@ -24,9 +27,14 @@ class Providers(ApiModel):
     sort: Literal["price", "throughput", "latency"] | None = None
     """Sort providers by this figure (OpenRouter `provider.sort`)."""
 
+    @property
+    def given(self) -> bool:
+        """Whether anything is set."""
+        return given(self.allowed, self.ignored, self.order, self.sort) > 0
+
 
 class OpenRouter(ApiModel):
-    """Settings that only OpenRouter understands; sent to no other base URL."""
+    """Settings that only OpenRouter understands; refused with any other server."""
 
     providers: Providers = Field(default_factory=Providers)
     """Provider routing."""
@@ -69,7 +77,33 @@ class Model(ApiModel):
     """Reasoning parameters."""
     open_router: OpenRouter = Field(default_factory=OpenRouter)
     """OpenRouter's own settings."""
+    server: Literal["Auto", "OpenRouter", "OpenAI", "VLLM", "Other"] = "Auto"
+    """Whose dialect requests are in; VLLM: SGLang too. Auto: by the host, Other where that is not known."""
     extra_body: dict[str, Any] | None = Field(default=None, max_length=64)
     """More fields for the request body, sent as they are."""
+    stream: bool = False
+    """Ask for replies as a stream, for gateways that cut connections on which nothing moves. Results are the same."""
+    calls_in_text: Literal["Fail", "Parse"] = "Fail"
+    """Tool calls that the server leaves in the text: fail the prompt (UnparsedToolCall), or parse the usual forms."""
     timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = 600
     """Total time of one model call in seconds, retries not included."""
+    outage_timeout_seconds: Annotated[int, Field(ge=1, le=604800)] = 600
+    """How long a server that is down is waited for, in seconds, before the waiting prompts fail and later run again."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="self.server == 'OpenRouter' || "
+            f"(self.server == 'Auto' && self.baseURL.matches('{_OPENROUTER_PATTERN}')) || "
+            "!(has(self.openRouter.providers.allowed) || has(self.openRouter.providers.ignored) || "
+            "has(self.openRouter.providers.order) || has(self.openRouter.providers.sort))",
+            message="openRouter.providers works with OpenRouter only: leave it out, or set server to OpenRouter where "
+            "baseURL is a gateway to it",
+            holds=lambda self: self.asks_openrouter or not self.open_router.providers.given,
+        ),
+    )
+
+    @property
+    def asks_openrouter(self) -> bool:
+        """Whether requests are worded for OpenRouter."""
+        named = self.server == "OpenRouter"
+        return named or (self.server == "Auto" and re.search(_OPENROUTER_PATTERN, self.base_url) is not None)

@@ -10,6 +10,7 @@ from batchrun_api.plan import Plan, PlannedBatch
 from batchrun_operator.manifests import batch_job, config_map
 from batchrun_operator.reconcile.attempts import Active, Clearing, Ended, Idle, Lost, Verdict, is_gone, judge
 from batchrun_operator.reconcile.decision import DeleteJob, EnsureConfigMap, EnsureJob
+from batchrun_operator.reconcile.model_server import look_at_rate_limit, model_trouble
 from batchrun_operator.reconcile.observed import Job, Pod, Refusal
 from batchrun_operator.reconcile.progress import count_progress
 from batchrun_operator.reconcile.ranges import format_ranges, parse_ranges
@@ -46,7 +47,9 @@ def run_batches(sheet: Worksheet) -> bool:
             signal_pod(sheet, active.pod)
     count_progress(sheet, plan, turn.recorded, [active.pod for _, active in turn.active if active.pod is not None])
     suspend_when_all_are_discarded(sheet)
-    trouble = _first_trouble(sheet, turn)
+    at_work = {batch.number: active.pod for batch, active in turn.active if active.pod is not None}
+    look_at_rate_limit(sheet, at_work)
+    trouble = _first_trouble(sheet, turn) or model_trouble(sheet, at_work)
     started = _start(sheet, plan, turn)
     _report(sheet, plan, turn, started, trouble)
     return len(turn.recorded) < len(plan.batches)
@@ -179,7 +182,9 @@ def _report(sheet: Worksheet, plan: Plan, turn: _Round, started: list[str], trou
     if trouble is None:
         sheet.progressing(True, Reason.BATCHES_RUNNING, text, Phase.RUNNING)
     else:
-        works = any(active.pod is not None and trouble_of(sheet, active) is None for _, active in turn.active)
+        works = trouble.reason is not Reason.MODEL_UNAVAILABLE and any(
+            active.pod is not None and trouble_of(sheet, active) is None for _, active in turn.active
+        )
         sheet.progressing(works, trouble.reason, f"{text}; {trouble.message}", Phase.RUNNING)
 
 

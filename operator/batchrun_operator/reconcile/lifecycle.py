@@ -5,6 +5,7 @@ from batchrun_api.status import BatchCounts, PlanStatus, PromptCounts
 from batchrun_operator.reconcile import conditions
 from batchrun_operator.reconcile.attempts import is_gone
 from batchrun_operator.reconcile.decision import DeletePod
+from batchrun_operator.reconcile.model_server import end_rate_limit
 from batchrun_operator.reconcile.suspending import resume
 from batchrun_operator.reconcile.worksheet import Worksheet
 
@@ -104,6 +105,7 @@ def _end(sheet: Worksheet, kind: ConditionType, phase: Phase, reason: Reason, me
     if planned is not None and planned.status != "True":
         sheet.condition(ConditionType.PLANNED, False, reason, message)
     sheet.progressing(False, reason, message, phase)
+    end_rate_limit(sheet)
     sheet.condition(kind, True, reason, message)
     batches = sheet.status.batches.model_copy(update={"active": 0})
     sheet.update(completion_time=conditions.timestamp(sheet.now), batches=batches)

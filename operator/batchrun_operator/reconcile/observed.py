@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from batchrun_api.conditions import Reason
+from batchrun_api.hints import ModelHint
 from batchrun_api.plan import Plan
 from batchrun_api.spec.run import BatchRunSpec
 from batchrun_api.status import BatchRunStatus
@@ -167,5 +168,7 @@ class Observed:
     """Only read while there are no shards."""
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     """By name of the Job that was refused, or whose pod was."""
+    model_hints: Mapping[str, ModelHint] = field(default_factory=dict)
+    """By name of the pod, for a few running batch pods: what their logs said of the model at the last look."""
     first_seen: Mapping[str, datetime] = field(default_factory=dict)
     """Since when a timer's key holds (see `timers`), by the operator's own clock."""

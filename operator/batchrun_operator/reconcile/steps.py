@@ -5,6 +5,7 @@ from batchrun_api.exit_codes import ExitCode
 from batchrun_api.messages import StepMessage
 from batchrun_operator.reconcile.attempts import Clearing, Ended, Lost, judge
 from batchrun_operator.reconcile.lifecycle import fail
+from batchrun_operator.reconcile.model_server import what_to_mend
 from batchrun_operator.reconcile.observed import Job, Pod
 from batchrun_operator.reconcile.worksheet import Worksheet
 
@@ -25,10 +26,11 @@ def lose_attempt(sheet: Worksheet, key: str, what: str, lost: Lost, jobs: list[J
 
 def fail_by_last_word(sheet: Worksheet, what: str, ended: Ended, reason: str, message: str) -> None:
     """The runner said that something must be mended first."""
-    known = {item.value: item for item in Reason}
     fallback = Reason.INVALID_SPEC if ended.code is ExitCode.BAD_INPUT else Reason.INTERNAL
+    known = Reason(reason) if reason in [*Reason] else fallback
     text = message or f"{what} cannot go on; the log of pod {ended.pod.name} says why."
-    fail(sheet, known.get(reason, fallback), text)
+    mend = what_to_mend(sheet.spec, known)
+    fail(sheet, known, f"{text.rstrip('. ')}. {mend}" if mend else text)
 
 
 def fail_by_step_message(sheet: Worksheet, what: str, ended: Ended) -> None:

@@ -14,6 +14,7 @@ _CALM = frozenset(
         Reason.SUSPENDED,
         Reason.RESUMED,
         Reason.SUPERSEDED,
+        Reason.MODEL_ANSWERS,
         Reason.ALL_PROMPTS_DONE,
         Reason.SOME_PROMPTS_FAILED,
     }

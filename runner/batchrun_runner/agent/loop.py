@@ -19,6 +19,7 @@ from batchrun_runner.agent.errors import PromptFailed
 from batchrun_runner.agent.talk import End, Talk
 from batchrun_runner.model.calls import ToolCall
 from batchrun_runner.model.errors import FailPrompt
+from batchrun_runner.model.failures import Failure
 from batchrun_runner.model.reply import Finish, Reply
 from batchrun_runner.records import PromptResult, PromptRow
 from batchrun_runner.settings import RunSettings
@@ -55,9 +56,14 @@ class Model(Protocol):
     """What the loop needs of `model.client.ModelClient`."""
 
     async def query(
-        self, messages: Sequence[dict[str, Any]], tools: list[dict[str, Any]], *, final: bool = False
+        self,
+        messages: Sequence[dict[str, Any]],
+        tools: list[dict[str, Any]],
+        *,
+        final: bool = False,
+        held: Callable[[Failure], None] = ...,
     ) -> Reply:
-        """The model's next turn. Raises FailPrompt or StopRun."""
+        """The model's next turn; `held` hears what holds it up. Raises FailPrompt or StopRun."""
         ...
 
 
@@ -144,17 +150,20 @@ class Agent:
         message = f"no answer after {limits.max_turns} model calls"
         try:
             with talk.waiting_for_model():
-                reply = await self.model.query(talk.closing_messages(), talk.tools, final=True)
+                reply = await self.model.query(talk.closing_messages(), talk.tools, final=True, held=talk.hold_up)
             talk.add_closing_turn(reply)
         except FailPrompt as error:
             message += f"; the closing call failed: {error}"
         return End(Outcome.TRUNCATED, Reason.MAX_TURNS, message)
 
     def out_of_time(self, talk: Talk) -> End:
-        """A prompt that never got a reply was not cut short by its own length: the server failed, and it runs again."""
+        """Time that the server took is no result: the prompt failed, and runs again. Else its own length cut it."""
+        message = f"not done after {self.limits.timeout_seconds} s"
+        if talk.held_up_by is not None:
+            return End(Outcome.FAILED, talk.held_up_by.reason, f"{message}: {talk.held_up_by.message}")
         if talk.api_calls == 0:
             return End(Outcome.FAILED, Reason.TIMEOUT, f"no reply in {self.limits.timeout_seconds} s")
-        return End(Outcome.TRUNCATED, Reason.TIME_LIMIT, f"not done after {self.limits.timeout_seconds} s")
+        return End(Outcome.TRUNCATED, Reason.TIME_LIMIT, message)
 
     def check_usable(self, talk: Talk) -> End | None:
         """Too many replies in a row that nothing could be done with?"""
@@ -165,7 +174,7 @@ class Agent:
     async def query(self, talk: Talk) -> Reply:
         """One model call."""
         with talk.waiting_for_model():
-            reply = await self.model.query(talk.messages, talk.tools)
+            reply = await self.model.query(talk.messages, talk.tools, held=talk.hold_up)
         talk.add_reply(reply)
         return reply
 

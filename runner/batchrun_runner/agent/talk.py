@@ -10,6 +10,7 @@ from batchrun_api.toolsets import ALL_TOOLS
 from batchrun_runner.agent.conversation import Turn, conversation
 from batchrun_runner.model.calls import ToolCall
 from batchrun_runner.model.clean import dumps
+from batchrun_runner.model.failures import Failure
 from batchrun_runner.model.reply import Finish, Reply
 from batchrun_runner.records import PromptResult, ToolStat, Usage
 from batchrun_runner.text import clean_text
@@ -54,6 +55,10 @@ class Talk:
     """The last reply, if it cannot be sent back; kept only when it stays the last."""
     model_seconds: float = 0.0
     tool_seconds: float = 0.0
+    last_prompt_tokens: int = 0
+    """Of the last reply; the next prompt is longer, unless the server cuts it (b16)."""
+    held_up_by: Failure | None = None
+    """Why the call that is asked now has no reply yet; None: nothing has gone wrong with it."""
 
     def __post_init__(self) -> None:
         before = _one_system_message(self.system_prompt, self.unsaved)
@@ -81,6 +86,10 @@ class Talk:
             yield
         finally:
             self.tool_seconds += self.monotonic() - start
+
+    def hold_up(self, failure: Failure) -> None:
+        """Note what holds the present call up."""
+        self.held_up_by = failure
 
     def add_reply(self, reply: Reply) -> None:
         """Count a reply and keep it. An unusable one cannot be sent back: the same request is asked again."""
@@ -155,8 +164,14 @@ class Talk:
         )
 
     def _count(self, reply: Reply) -> None:
+        self.held_up_by = None
         self.api_calls += 1
-        self.usage += reply.usage
+        usage = reply.usage
+        # Some servers leave cached tokens out of the prompt's, so a fall that these explain is none.
+        if 0 < usage.prompt_tokens + usage.cached_tokens < self.last_prompt_tokens:
+            usage += Usage(shortened_prompts=1)
+        self.last_prompt_tokens = usage.prompt_tokens
+        self.usage += usage
 
     def _count_call(self, name: str, *, failed: bool) -> None:
         self.tool_stats[name] = self.tool_stats.get(name, ToolStat()) + ToolStat(1, int(not failed), int(failed))

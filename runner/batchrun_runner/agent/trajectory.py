@@ -78,4 +78,5 @@ def _usage(usage: Usage) -> dict[str, int]:
         "cached_tokens": usage.cached_tokens,
         "total_tokens": usage.total_tokens,
         "calls_without_usage": usage.calls_without_usage,
+        "shortened_prompts": usage.shortened_prompts,
     }

@@ -40,6 +40,7 @@ class Response:
     headers: tuple[tuple[str, str], ...] = ()
     delay_seconds: float = 0.0
     fault: Fault | None = None
+    content_type: str = "application/json"
 
 
 Handler = Callable[[Request], Response]
@@ -234,9 +235,10 @@ def _body_length(headers: dict[str, str]) -> int:
 
 def _head_bytes(response: Response, framing: bytes) -> bytes:
     more = "".join(f"{name}: {value}\r\n" for name, value in response.headers).encode("latin-1", "replace")
-    return b"HTTP/1.1 %d %s\r\ncontent-type: application/json\r\n%s%s\r\n" % (
+    return b"HTTP/1.1 %d %s\r\ncontent-type: %s\r\n%s%s\r\n" % (
         response.status,
         _phrase(response.status),
+        response.content_type.encode(),
         more,
         framing,
     )

@@ -38,6 +38,8 @@ class Conversation:
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Parameter schema by name of the offered tools."""
     wants_reasoning: bool = True
+    wants_stream: bool = False
+    wants_usage_in_stream: bool = False
     digest: str = ""
     """Of all messages; makes ids."""
     prompt_chars: int = 0
@@ -61,8 +63,6 @@ def read_request(body: bytes) -> Conversation:
         raise BadRequest(f"the body is not JSON: {error}") from error
     if not isinstance(request, dict):
         raise BadRequest("the body is not a JSON object")
-    if request.get("stream"):
-        raise BadRequest("the demo model does not stream")
     messages = _checked_messages(request.get("messages"))
     start = _prompt_position(messages)
     after = messages[start + 1 :]
@@ -75,6 +75,8 @@ def read_request(body: bytes) -> Conversation:
         a_tool_failed=any(_ERROR.search(output) for output in outputs),
         tools=_offered_tools(request),
         wants_reasoning=not _reasoning_is_off(request),
+        wants_stream=bool(request.get("stream")),
+        wants_usage_in_stream=bool((request.get("stream_options") or {}).get("include_usage")),
         digest=digest_of(dumped),
         prompt_chars=len(dumped),
     )
@@ -171,6 +173,7 @@ def _checked_messages(messages: object) -> list[dict[str, Any]]:
             raise BadRequest(f"messages[{number}] is not a message")
         if message["role"] == "assistant":
             _check_calls(message, number)
+            _check_results(messages, number)
     if not any(message["role"] == "user" for message in messages):
         raise BadRequest("messages holds no user message")
     return messages
@@ -188,6 +191,17 @@ def _check_calls(message: dict[str, Any], number: int) -> None:
             orjson.loads(call["function"]["arguments"])
         except (TypeError, KeyError, ValueError):
             raise BadRequest(f"messages[{number}].tool_calls: arguments are not JSON") from None
+
+
+def _check_results(messages: list[Any], number: int) -> None:
+    """Exactly one tool message for each call, directly after it (b04, b17)."""
+    asked = [call.get("id") for call in messages[number].get("tool_calls") or ()]
+    if len(set(asked)) != len(asked) or not all(isinstance(call_id, str) and call_id for call_id in asked):
+        raise BadRequest(f"messages[{number}].tool_calls: ids must be unique texts")
+    after = messages[number + 1 : number + 1 + len(asked)]
+    answered = [message.get("tool_call_id") for message in after if isinstance(message, dict)]
+    if sorted(map(str, answered)) != sorted(map(str, asked)):
+        raise BadRequest(f"messages[{number}].tool_calls: each call wants one tool message directly after it")
 
 
 def _prompt_position(messages: list[dict[str, Any]]) -> int:

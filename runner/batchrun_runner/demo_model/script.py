@@ -30,13 +30,14 @@ A turn has these keys, all optional:
     body            the whole body: an object is sent as JSON, a string as it is
     headers         more headers of the reply
     delay_ms        milliseconds before the reply
+    stream_fault    of a streamed reply. silent: it ends in the middle as if it were done; error: by an error event
     fault           hang: no reply ever; drip: a space every 50 ms, for ever; cut: half the body, then closed
 """
 
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import orjson
 import yaml
@@ -77,6 +78,7 @@ class Turn(_Scripted):
     headers: dict[str, str] = Field(default_factory=dict)
     delay_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 0
     fault: Fault | None = None
+    stream_fault: Literal["silent", "error"] | None = None
 
 
 Attempts = Annotated[tuple[Turn, ...], Field(min_length=1)]

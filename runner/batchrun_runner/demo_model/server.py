@@ -3,19 +3,22 @@
     POST /v1/chat/completions   the scripted replies
     GET  /v1/models             the one model, `demo/scripted`
     GET  /stats                 {"requests", "errors", "prompts", "by_prompt": {digest: requests}}
+    POST /storm                 {"seconds", "retry_after"}: so long every request gets a 429; the hint may be null
     POST /reset                 counts from 0 again, attempts too
 
 `requests` counts chat completion requests only.
 """
 
 import asyncio
+import time
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import orjson
 
-from batchrun_runner.demo_model import replies
+from batchrun_runner.demo_model import replies, streaming
 from batchrun_runner.demo_model.http import Connection, Request, Response
 from batchrun_runner.demo_model.script import Script, ScriptError, Turn, find_turns
 
@@ -69,6 +72,10 @@ class DemoModel:
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._kept: deque[Request] = deque(maxlen=keep)
+        self._storm_until = 0.0
+        self._storm_headers: dict[str, str] = {}
+        self.request_times: deque[float] = deque(maxlen=keep)
+        """When the last requests came, on the monotonic clock."""
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -111,6 +118,15 @@ class DemoModel:
         """The headers of the last requests, names in lower case, oldest first."""
         return [request.headers for request in self._kept]
 
+    def play(self, script: Script) -> None:
+        """Another script from now on."""
+        self._script = script
+
+    def storm(self, seconds: float, retry_after: float | None) -> None:
+        """Answer 429 to everything for a while."""
+        self._storm_until = time.monotonic() + seconds
+        self._storm_headers = {} if retry_after is None else {"retry-after": str(retry_after)}
+
     async def forever(self) -> None:
         """Serve until cancelled."""
         assert self._server is not None, "only inside `async with`"  # noqa: S101
@@ -124,16 +140,32 @@ class DemoModel:
                 return Response(200, _MODELS)
             case "GET", "/stats":
                 return Response(200, self._counts.as_json())
+            case "POST", "/storm":
+                return self._begin_storm(request)
             case "POST", "/reset":
                 self._counts = _Counts()
                 return Response(200, b"{}")
             case _:
                 return _error(404, f"the demo model does not serve {request.method} {request.path}")
 
+    def _begin_storm(self, request: Request) -> Response:
+        try:
+            wanted = orjson.loads(request.body)
+            hint = wanted["retry_after"]
+            self.storm(float(wanted["seconds"]), None if hint is None else float(hint))
+        except (ValueError, TypeError, KeyError):
+            return _error(400, "send {seconds, retry_after}")
+        return Response(200, b"{}")
+
     def _complete(self, request: Request) -> Response:
         counts = self._counts
         counts.requests += 1
         self._kept.append(request)
+        self.request_times.append(now := time.monotonic())
+        if now < self._storm_until:
+            counts.errors += 1
+            refusal = _error(429, "slow down: this is a storm")
+            return replace(refusal, headers=tuple(self._storm_headers.items()))
         try:
             talk = replies.read_request(request.body)
             counts.add(talk.prompt_digest)
@@ -142,11 +174,7 @@ class DemoModel:
             counts.errors += 1
             return _error(400, str(error))
         if turns is None:
-            return Response(
-                200,
-                orjson.dumps(replies.completion(replies.default_turn(talk), talk)),
-                delay_seconds=self._delay_seconds,
-            )
+            return self._play(replies.default_turn(talk), talk)
         turn = turns[min(talk.turn, len(turns) - 1)]
         if isinstance(turn, tuple):
             point = f"{talk.prompt_digest}/{talk.turn}"
@@ -161,6 +189,8 @@ class DemoModel:
             body = turn.body.encode("utf-8", "replace") if isinstance(turn.body, str) else orjson.dumps(turn.body)
         elif turn.status >= 400:
             body = replies.error_body(turn.status, f"scripted error {turn.status}")
+        elif talk.wants_stream:
+            return self._stream(turn, talk)
         else:
             body = orjson.dumps(replies.completion(turn, talk))
         return Response(
@@ -169,6 +199,21 @@ class DemoModel:
             headers=tuple(turn.headers.items()),
             delay_seconds=turn.delay_ms / 1000 or self._delay_seconds,
             fault=turn.fault,
+        )
+
+    def _stream(self, turn: Turn, talk: replies.Conversation) -> Response:
+        events = streaming.events(replies.completion(turn, talk), with_usage=talk.wants_usage_in_stream)
+        if turn.stream_fault == "silent":
+            events = streaming.first_half(events)
+        elif turn.stream_fault == "error":
+            events = [*streaming.first_half(events), {"error": {"message": "the provider broke off", "code": 502}}]
+        return Response(
+            turn.status,
+            streaming.encode(events, ended=turn.stream_fault is None),
+            headers=tuple(turn.headers.items()),
+            delay_seconds=turn.delay_ms / 1000 or self._delay_seconds,
+            fault=turn.fault,
+            content_type="text/event-stream",
         )
 
 

@@ -16,6 +16,7 @@ from batchrun_runner.ledger.entry import (
     MESSAGE_LIMIT_CHARS,
     ROW_SCHEMA,
     UNMARKED_SCHEMA,
+    USAGE_NAMES,
     LedgerEntry,
 )
 from batchrun_runner.ledger.filters import calls_unknown_tools
@@ -131,8 +132,7 @@ def _human_text(conversations: list[dict[str, Any]]) -> str:
 
 
 def _usage(usage: dict[str, Any]) -> Usage:
-    names = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "calls_without_usage")
-    return Usage(*(int(usage.get(name) or 0) for name in names))
+    return Usage(*(int(usage.get(name) or 0) for name in USAGE_NAMES))
 
 
 def _tool_stats(stats: dict[str, Any]) -> dict[str, ToolStat]:

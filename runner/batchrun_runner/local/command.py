@@ -6,7 +6,7 @@ import secrets
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,12 +27,14 @@ from batchrun_runner.local.backends import backend_for
 from batchrun_runner.local.engine import DiscardWatch, Engine
 from batchrun_runner.local.inputs import BadInput, is_embedded_demo, settings_of, source_for
 from batchrun_runner.local.lock import folder_lock
+from batchrun_runner.local.mending import what_to_mend
 from batchrun_runner.merge.errors import MergeFailed
 from batchrun_runner.merge.merger import Merged, merge
 from batchrun_runner.merge.table import render_table
 from batchrun_runner.model.errors import StopRun
+from batchrun_runner.model.gate import Standstill
 from batchrun_runner.plan import PlanOutcome, make_plan
-from batchrun_runner.progress import reporter_for
+from batchrun_runner.progress import Reporter, reporter_for
 from batchrun_runner.sandbox.backend import SandboxBackend
 from batchrun_runner.sandbox.errors import HelperMissing
 from batchrun_runner.sandbox.workspace import remove_left_overs
@@ -117,6 +119,13 @@ def _own_temporary_folder(folder: Path) -> Iterator[None]:
         tempfile.tempdir = before
 
 
+def _teller(reporter: Reporter) -> Callable[[Standstill], None]:
+    def tell(standstill: Standstill) -> None:
+        reporter.note(str(standstill))
+
+    return tell
+
+
 class _Run:
     """One call of the verb, with its inputs checked."""
 
@@ -131,6 +140,8 @@ class _Run:
         self._note = note
         self._is_demo = is_demo
         self._stop = Stop()
+        self._blocked = ""
+        """What must be mended before the run can go on."""
         self._console = Console()
         self._output = sys.stdout if isinstance(sys.stdout, GuardedOutput) else GuardedOutput(sys.stdout)
 
@@ -160,6 +171,9 @@ class _Run:
         self._show(merged)
         for name, rows in merged.damaged.items():
             _complain(f"{self._folder / name}: {counted(rows, 'row')} damaged and left out; {_RUN_AGAIN}")
+        if self._blocked:
+            _complain(self._blocked)
+            return ExitCode.BAD_INPUT
         return self._exit_code(merged.result)
 
     def _refuse_foreign_objects(self) -> None:
@@ -184,14 +198,16 @@ class _Run:
                 demo = await stack.enter_async_context(DemoModel())
                 model = settings.spec.model.model_copy(update={"base_url": demo.base_url})
                 settings = replace(settings, spec=settings.spec.model_copy(update={"model": model}))
-            client = await stack.enter_async_context(ModelClient.from_settings(settings))
+            tell = _teller(reporter)
+            client = await stack.enter_async_context(ModelClient.from_settings(settings, tell))
             agent = Agent.from_settings(client, settings)
             engine = Engine(self._settings, self._store, agent, self._backend, reporter, self._stop)
             try:
                 await engine.run(plan)
             except StopRun as error:
-                self._stop.now(f"{error} (mend that first)")
-            if self._stop.is_asked:
+                self._blocked = what_to_mend(error, settings)
+                self._stop.now(str(error.reason))
+            if self._stop.is_asked and not self._blocked:
                 reporter.note(f"stopped: {self._stop.why}. {_GOES_ON}")
 
     def _listen_for_signals(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,10 +13,12 @@ from batchrun_api.spec.model import Model
 from batchrun_runner.model.clean import dumps
 from batchrun_runner.model.errors import ModelError, model_error
 from batchrun_runner.model.failures import Failure, of_answer
+from batchrun_runner.model.gate import Caller, Gate, Held, Standstill, Tell
 from batchrun_runner.model.guard import SecretsGuard
+from batchrun_runner.model.policy import RetryPolicy, Surroundings
 from batchrun_runner.model.reply import Reply, read_reply
 from batchrun_runner.model.request import Message, body_of, standing_fields
-from batchrun_runner.model.retry import RetryPolicy, Surroundings, until_done
+from batchrun_runner.model.retry import until_done
 from batchrun_runner.model.wire import ConnectionLost, Wire
 from batchrun_runner.settings import RunSettings
 
@@ -24,6 +27,10 @@ REAL_SURROUNDINGS = Surroundings(
     wall_clock=time.time,
     random=random.Random().random,  # noqa: S311 - jitter
 )
+POLICY = RetryPolicy()
+
+
+def _tell_nobody(_: Standstill) -> None: ...
 
 
 class ModelClient:
@@ -39,35 +46,64 @@ class ModelClient:
         api_key: str | None = None,
         *,
         secrets: Sequence[str | None] = (),
-        policy: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
+        policy: RetryPolicy = POLICY,
         around: Surroundings = REAL_SURROUNDINGS,
+        tell: Tell = _tell_nobody,
     ) -> None:
-        """`secrets`: texts that no error message may quote, besides the key."""
+        """`secrets`: texts that no message may quote, besides the key. `tell` hears why calls wait."""
         self._fields = standing_fields(model)
         self._timeout_seconds = model.timeout_seconds
+        self._calls_in_text = model.calls_in_text == "Parse"
         self._policy = policy
         self._around = around
         self._guard = SecretsGuard([api_key, *secrets])
         self._wire = Wire(model.base_url, api_key)
+        self._gate = Gate(policy, around, lambda standstill: tell(self._safe(standstill)))
 
     @classmethod
-    def from_settings(cls, settings: RunSettings) -> Self:
+    def from_settings(cls, settings: RunSettings, tell: Tell = _tell_nobody) -> Self:
         """The client of a run."""
         prefill = [message.content for message in settings.prefill_messages]
-        return cls(settings.spec.model, settings.api_key, secrets=[settings.ephemeral_system_prompt, *prefill])
+        model = settings.spec.model
+        return cls(
+            model,
+            settings.api_key,
+            secrets=[settings.ephemeral_system_prompt, *prefill],
+            policy=replace(POLICY, outage_seconds=model.outage_timeout_seconds),
+            tell=tell,
+        )
 
-    async def query(self, messages: Sequence[Message], tools: list[dict[str, Any]], *, final: bool = False) -> Reply:
+    async def query(
+        self,
+        messages: Sequence[Message],
+        tools: list[dict[str, Any]],
+        *,
+        final: bool = False,
+        held: Held = lambda failure: None,
+    ) -> Reply:
         """The model's next turn. `final`: no tools are offered, so that it has to answer.
 
-        Raises FailPrompt or StopRun once everything repeatable was repeated as the policy says.
+        `held` hears of each failure that holds this call up. Raises FailPrompt or StopRun once everything repeatable
+        was repeated as the policy says.
         """
         offered = [] if final else tools
-        answer = await self._ask(dumps(body_of(self._fields, messages, offered)))
-        return read_reply(answer, offered, taken=_call_ids(messages), salt=str(len(messages)))
+        body = dumps(body_of(self._fields, messages, offered))
+        caller = Caller(lambda failure: held(replace(failure, message=self._guard.safe(failure.message))))
+        answer = await self._ask(body, caller)
+        return read_reply(
+            answer,
+            offered,
+            taken=_call_ids(messages),
+            salt=str(len(messages)),
+            calls_in_text=self._calls_in_text,
+        )
 
-    async def _ask(self, body: bytes) -> dict[str, Any]:
+    def _safe(self, standstill: Standstill) -> Standstill:
+        return replace(standstill, words=self._guard.safe(standstill.words))
+
+    async def _ask(self, body: bytes, caller: Caller) -> dict[str, Any]:
         try:
-            return await until_done(lambda: self._attempt(body), self._policy, self._around)
+            return await until_done(lambda: self._attempt(body), self._policy, self._around, self._gate, caller)
         except ModelError as error:
             raise model_error(error.reason, self._guard.safe(error.message)) from None
 
@@ -78,7 +114,7 @@ class ModelClient:
         except TimeoutError:
             return Failure(Reason.TIMEOUT, f"no complete reply within {self._timeout_seconds} s", repeatable=True)
         except ConnectionLost as error:
-            return Failure(Reason.PROVIDER_ERROR, str(error), repeatable=True)
+            return Failure(Reason.PROVIDER_ERROR, str(error), repeatable=True, unreachable=error.unreachable)
         return of_answer(answer, self._around.wall_clock())
 
     async def aclose(self) -> None:

@@ -7,11 +7,12 @@ different ones. Nothing here repeats or waits; `retry` does.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from batchrun_api.outcomes import Reason
 from batchrun_runner.model.clean import loads
+from batchrun_runner.model.hints import wait_hint_seconds
+from batchrun_runner.model.stream import BrokenStream, is_stream, merge
 from batchrun_runner.text import clean_text
 
 LIMIT_MESSAGE_CHARS = 500
@@ -26,6 +27,8 @@ class Failure:
     repeatable: bool
     wait_hint_seconds: float | None = None
     """How long the server asks to wait. None: it does not say."""
+    unreachable: bool = False
+    """There was no connection at all, so it cannot be this request's fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,9 @@ def of_answer(answer: Answer, now: float) -> dict[str, Any] | Failure:
     `now`: seconds since the epoch, for wait hints that are dates.
     """
     try:
-        body = loads(answer.content)
+        body = merge(answer.content) if is_stream(answer.headers, answer.content) else loads(answer.content)
+    except BrokenStream as broken:
+        return Failure(Reason.PROVIDER_ERROR, str(broken), repeatable=True)
     except ValueError:
         body = None
     error = _error_object(body)
@@ -210,54 +215,3 @@ def _words(error: Mapping[str, Any]) -> str:
 def _plain_text(content: bytes) -> str:
     text = " ".join(content[:2000].decode("utf-8", "replace").split())
     return "an HTML page" if text[:200].lower().startswith(("<!doctype", "<html")) else text or "no message"
-
-
-_IN_WORDS = re.compile(
-    r"(?:try again|retry)\w* (?:in|after) (\d+(?:\.\d+)?) ?(ms|milliseconds?|s\b|seconds?|m\b|minutes?)"
-)
-_UNIT_SECONDS = {"ms": 0.001, "mi": 60.0, "m": 60.0, "s": 1.0}
-
-
-def wait_hint_seconds(
-    headers: Mapping[str, str], error: Mapping[str, Any] | None, words: str, now: float
-) -> float | None:
-    """How long a server asks to wait, in any of the usual forms (b13); None: it does not say, or says rubbish.
-
-    `retry-after-ms`, `retry-after` in seconds or as a date, a field of the error's metadata, words in the message.
-    """
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    header = headers.get("retry-after")
-    if header is not None:
-        seconds = _number(header)
-        return seconds if seconds is not None else _seconds_until(header, now)
-    if error is not None:
-        metadata = error.get("metadata")
-        for fields in (error, metadata if isinstance(metadata, dict) else {}):
-            for key in ("retry_after", "retry_after_seconds", "retryDelay"):
-                seconds = _number(str(fields.get(key, "")).removesuffix("s"))
-                if seconds is not None:
-                    return seconds
-    found = _IN_WORDS.search(words)
-    if found is None:
-        return None
-    unit = found.group(2)
-    if unit.startswith("milli"):
-        unit = "ms"
-    return float(found.group(1)) * _UNIT_SECONDS.get(unit[:2], _UNIT_SECONDS.get(unit[:1], 1.0))
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        value = float(text) if text else -1.0
-    except ValueError:
-        return None
-    return value if 0 <= value < float("inf") else None
-
-
-def _seconds_until(date: str, now: float) -> float | None:
-    try:
-        return max(0.0, parsedate_to_datetime(date).timestamp() - now)
-    except (ValueError, TypeError, OverflowError):
-        return None

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from batchrun_runner.model.calls import ToolCall, read_calls
 from batchrun_runner.model.clean import clean
+from batchrun_runner.model.text_calls import take_calls
 from batchrun_runner.model.thinking import SENT_BACK, Source, split
 from batchrun_runner.records import Usage
 from batchrun_runner.text import clean_text
@@ -52,15 +53,26 @@ class Reply:
 
 
 def read_reply(
-    body: Mapping[str, Any], tools: Sequence[Mapping[str, Any]] = (), taken: Container[str] = (), salt: str = ""
+    body: Mapping[str, Any],
+    tools: Sequence[Mapping[str, Any]] = (),
+    taken: Container[str] = (),
+    salt: str = "",
+    *,
+    calls_in_text: bool = False,
 ) -> Reply:
     """The normal form of a chat completion object that holds a choice (`failures.of_answer` found nothing wrong).
 
     `tools`: the schemas that were offered. `taken`: call ids that the conversation has used. `salt`: see `read_calls`.
+    `calls_in_text`: calls that the server left in the text are read from there.
     """
     choice = body["choices"][0]
     message = choice["message"]
     parts = split(message)
+    if calls_in_text and tools and not message.get("tool_calls"):
+        text, found = take_calls(parts.text)
+        if found:
+            parts = replace(parts, text=text)
+            message = {**message, "content": text, "tool_calls": found}
     calls = read_calls(message, _needs_arguments(tools), taken, salt)
     usage = read_usage(body.get("usage"))
     server_finish = choice.get("finish_reason")

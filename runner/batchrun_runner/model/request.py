@@ -12,25 +12,32 @@ Message = dict[str, Any]
 
 
 class Flavour(Enum):
-    """Who is asked; decided by the host of the base URL alone."""
+    """In whose dialect a request is; the values are those of `model.server`."""
 
-    OPENROUTER = "openrouter"
-    OPENAI = "openai"
-    OTHER = "other"
-    """vLLM, SGLang, llama.cpp, Ollama, gateways."""
+    OPENROUTER = "OpenRouter"
+    OPENAI = "OpenAI"
+    VLLM = "VLLM"
+    """vLLM, SGLang."""
+    OTHER = "Other"
+    """llama.cpp, Ollama, gateways."""
 
 
-def flavour_of(base_url: str) -> Flavour:
-    """The flavour that a base URL belongs to."""
-    host = urlsplit(base_url).hostname or ""
-    if host == "openrouter.ai" or host.endswith(".openrouter.ai"):
+def flavour_of(model: Model) -> Flavour:
+    """As `model.server` says, or by the host of the base URL."""
+    if model.server != "Auto":
+        return Flavour(model.server)
+    if model.asks_openrouter:
         return Flavour.OPENROUTER
-    return Flavour.OPENAI if host == "api.openai.com" else Flavour.OTHER
+    return Flavour.OPENAI if urlsplit(model.base_url).hostname == "api.openai.com" else Flavour.OTHER
+
+
+_WITH_TOOLS_ONLY = ("tool_choice", "parallel_tool_calls")
+"""Fields that servers refuse in a request without tools."""
 
 
 def standing_fields(model: Model) -> dict[str, Any]:
     """The fields of every request of a run: all but `messages` and `tools`."""
-    flavour = flavour_of(model.base_url)
+    flavour = flavour_of(model)
     fields: dict[str, Any] = {"model": model.name}
     if model.max_tokens is not None:
         # OpenAI's reasoning models refuse the older name; the other servers know only that.
@@ -42,6 +49,8 @@ def standing_fields(model: Model) -> dict[str, Any]:
         provider = _provider(model.open_router.providers)
         if provider:
             fields["provider"] = provider
+    if model.stream:
+        fields |= {"stream": True, "stream_options": {"include_usage": True}}
     return fields | (model.extra_body or {})
 
 
@@ -50,6 +59,9 @@ def body_of(fields: dict[str, Any], messages: Sequence[Message], tools: object) 
     body = {**fields, "messages": messages}
     if tools:
         body["tools"] = tools
+    else:
+        for field in _WITH_TOOLS_ONLY:
+            body.pop(field, None)
     return body
 
 
@@ -59,6 +71,8 @@ def _reasoning(model: Model, flavour: Flavour) -> dict[str, Any]:
         return {}
     if flavour is Flavour.OPENROUTER:
         return {"reasoning": {"enabled": False} if effort == "none" else {"effort": effort}}
+    if flavour is Flavour.VLLM and effort == "none":
+        return {"chat_template_kwargs": {"enable_thinking": False}}
     return {"reasoning_effort": effort}
 
 

@@ -1,82 +1,65 @@
-"""What is repeated after a failed attempt, how often and when: data, and the loop that follows it.
+"""Asking until there is an answer, as the policy says.
 
-Repeatable is what `failures` says is (408, 409, 429, 5xx, lost connections, timeouts, error bodies with such codes); a
-reason that has no entry in `attempts` is never repeated.
+Repeatable is what `failures` says is (408, 409, 429, 5xx, lost connections, timeouts, error bodies with such codes). A
+rate limit or an outage of the whole server is waited for at the gate and counts as no attempt.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from batchrun_api.outcomes import Reason
-from batchrun_runner.model.errors import model_error
+from batchrun_runner.model.errors import ModelError, model_error
 from batchrun_runner.model.failures import Failure
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How a model call is repeated."""
-
-    attempts: Mapping[Reason, int] = field(
-        default_factory=lambda: {Reason.RATE_LIMITED: 60, Reason.PROVIDER_ERROR: 6, Reason.TIMEOUT: 3}
-    )
-    """For each repeatable reason, how many attempts may end with it before the call fails."""
-    first_wait_seconds: float = 0.5
-    """Before the second attempt; doubled for each further one."""
-    longest_wait_seconds: float = 30.0
-    """Where the doubling ends."""
-    hint_cap_seconds: float = 300.0
-    """A server that asks to wait longer than this fails the call at once; resume tries again later."""
-    budget_seconds: float = 1800.0
-    """From the first attempt on: no wait begins that would end after it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Time and randomness, as arguments."""
-
-    monotonic: Callable[[], float]
-    wall_clock: Callable[[], float]
-    """Seconds since the epoch."""
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    random: Callable[[], float] = lambda: 0.5
-    """A number from 0 up to 1."""
-
-
-def wait_seconds(policy: RetryPolicy, failures: int, hint_seconds: float | None, random: float) -> float:
-    """The wait after this many failures (from 1): half to whole of the doubled step, or the hint and a bit more.
-
-    The bit spreads callers that were all told the same time; the hint is a floor.
-    """
-    step = min(policy.first_wait_seconds * 2.0 ** min(failures - 1, 30), policy.longest_wait_seconds)
-    jittered = step * (0.5 + 0.5 * random)
-    return jittered if hint_seconds is None else max(jittered, hint_seconds + min(step, 1.0) * random)
-
+from batchrun_runner.model.gate import Caller, Gate
+from batchrun_runner.model.policy import RetryPolicy, Surroundings, wait_seconds
 
 _T = TypeVar("_T")
+Attempt = Callable[[], Awaitable[_T | Failure]]
 
 
-async def until_done(attempt: Callable[[], Awaitable[_T | Failure]], policy: RetryPolicy, around: Surroundings) -> _T:
+async def until_done(attempt: Attempt[_T], policy: RetryPolicy, around: Surroundings, gate: Gate, caller: Caller) -> _T:
     """The first result of `attempt` that is no failure. Raises ModelError for one that is not repeated (again)."""
-    start = around.monotonic()
-    counts: dict[Reason, int] = {}
+    counted = _Counted(policy, around)
     while True:
-        result = await attempt()
+        await gate.enter(caller)
+        start = around.monotonic()
+        try:
+            result = await attempt()
+        except BaseException:
+            gate.abandon(caller)
+            raise
         if not isinstance(result, Failure):
+            gate.leave(caller, None)
             return result
-        counts[result.reason] = counts.get(result.reason, 0) + 1
-        allowed = policy.attempts.get(result.reason, 1) if result.repeatable else 1
-        if counts[result.reason] >= allowed:
-            raise model_error(result.reason, _told(result, sum(counts.values())))
-        hint = result.wait_hint_seconds
-        if hint is not None and hint > policy.hint_cap_seconds:
-            raise model_error(result.reason, f"{result.message} (asks to wait {hint:.0f} s)")
-        wait = wait_seconds(policy, sum(counts.values()), hint, around.random())
-        if around.monotonic() - start + wait > policy.budget_seconds:
-            raise model_error(result.reason, _told(result, sum(counts.values())))
-        await around.sleep(wait)
+        caller.held(result)
+        if gate.leave(caller, result):
+            continue
+        await around.sleep(counted.wait_after(result, start))
 
 
-def _told(failure: Failure, attempts: int) -> str:
-    return failure.message if attempts == 1 else f"{failure.message} ({attempts} attempts)"
+class _Counted:
+    """The failures of one call that are its own."""
+
+    def __init__(self, policy: RetryPolicy, around: Surroundings) -> None:
+        self._policy = policy
+        self._around = around
+        self._by_reason: dict[Reason, int] = {}
+        self._spent_seconds = 0.0
+
+    def wait_after(self, failure: Failure, start: float) -> float:
+        """Seconds to wait before the next attempt, the failed one having begun at `start`. Raises ModelError."""
+        self._by_reason[failure.reason] = self._by_reason.get(failure.reason, 0) + 1
+        attempts = sum(self._by_reason.values())
+        allowed = self._policy.attempts.get(failure.reason, 1) if failure.repeatable else 1
+        if self._by_reason[failure.reason] >= allowed:
+            raise _final(failure, attempts)
+        wait = wait_seconds(self._policy, attempts, failure.wait_hint_seconds, self._around.random())
+        self._spent_seconds += self._around.monotonic() - start + wait
+        if self._spent_seconds > self._policy.budget_seconds:
+            raise _final(failure, attempts)
+        return wait
+
+
+def _final(failure: Failure, attempts: int) -> ModelError:
+    told = failure.message if attempts == 1 else f"{failure.message} ({attempts} attempts)"
+    return model_error(failure.reason, told)

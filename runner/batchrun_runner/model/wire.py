@@ -23,8 +23,16 @@ _HEADERS: dict[str, str | openai.Omit] = {"Content-Type": "application/json"}
 _WITHOUT_KEY: dict[str, str | openai.Omit] = {**_HEADERS, "Authorization": openai.Omit()}
 
 
+_UNREACHABLE = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
+
+
 class ConnectionLost(Exception):
     """The server was not reached, or the connection broke before the answer was complete."""
+
+    def __init__(self, message: str, *, unreachable: bool = False) -> None:
+        super().__init__(message)
+        self.unreachable = unreachable
+        """There was no connection to begin with."""
 
 
 @cache
@@ -64,7 +72,8 @@ class Wire:
         except openai.APIStatusError as error:
             response = error.response
         except openai.APIConnectionError as error:
-            raise ConnectionLost(_cause(error)) from error
+            unreachable = isinstance(error.__cause__, _UNREACHABLE)
+            raise ConnectionLost(_cause(error), unreachable=unreachable) from error
         return Answer(response.status_code, response.headers, response.content)
 
     async def aclose(self) -> None:

@@ -6,7 +6,11 @@ from typing import Any
 
 import structlog
 
+from batchrun_api import conditions
+from batchrun_api.hints import LIMIT_MESSAGE_CHARS, ModelHint
+from batchrun_api.outcomes import Reason
 from batchrun_api.plan import PlanCounts
+from batchrun_runner.model.gate import Standstill
 from batchrun_runner.records import PromptResult, PromptRow
 from batchrun_runner.settings import RunSettings
 
@@ -27,6 +31,16 @@ def set_up_logs(settings: RunSettings, **keys: Any) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     structlog.contextvars.bind_contextvars(run=settings.run_name, **keys)
+
+
+def log_standstill(standstill: Standstill) -> None:
+    """For people as a log line, for the operator as a hint that `logging.level` does not silence."""
+    structlog.get_logger("batchrun").warning(str(standstill))
+    reasons = {None: "", Reason.RATE_LIMITED: conditions.Reason.RATE_LIMITED.value}
+    reason = reasons.get(standstill.reason, conditions.Reason.MODEL_UNAVAILABLE.value)
+    hint = ModelHint(reason=reason, message=standstill.words[:LIMIT_MESSAGE_CHARS])
+    sys.stdout.write(hint.encode() + "\n")
+    sys.stdout.flush()
 
 
 class LogReporter:

@@ -24,7 +24,7 @@ from batchrun_runner.merge.table import render_table
 from batchrun_runner.plan import make_plan, read_batch_rows
 from batchrun_runner.pod.ending import batch_ending, step
 from batchrun_runner.pod.inputs import open_store, read_settings
-from batchrun_runner.pod.logs import LogReporter, set_up_logs
+from batchrun_runner.pod.logs import LogReporter, log_standstill, set_up_logs
 from batchrun_runner.pod.signals import SignalsFile
 from batchrun_runner.sandbox.pod import PodBackend
 from batchrun_runner.settings import RunSettings
@@ -111,7 +111,7 @@ class _BatchPod:
             for index, row in enumerate(rows):
                 if row.key in ends:
                     await sandboxes.retire(index, *ends[row.key])
-            client = await stack.enter_async_context(ModelClient.from_settings(self._settings))
+            client = await stack.enter_async_context(ModelClient.from_settings(self._settings, log_standstill))
             batch = Batch(
                 number=self._number,
                 settings=self._settings,

@@ -38,6 +38,10 @@ class ModelServer:
         self._thread.join(10)
         self._loop.close()
 
+    def play(self, script: list[dict[str, Any]]) -> None:
+        """Another script from now on."""
+        self._demo.play(parse_script(script))
+
     @property
     def base_url(self) -> str:
         """For `model.baseURL`."""

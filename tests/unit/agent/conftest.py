@@ -13,7 +13,7 @@ from batchrun_runner.agent.loop import Agent, Limits
 from batchrun_runner.demo_model.script import parse_script
 from batchrun_runner.demo_model.server import DemoModel
 from batchrun_runner.model.client import ModelClient
-from batchrun_runner.model.retry import RetryPolicy, Surroundings
+from batchrun_runner.model.policy import RetryPolicy, Surroundings
 from batchrun_runner.records import PromptResult, PromptRow
 
 ROW = PromptRow(index=3, key="k-0-0", prompt="Do it.", image="python:3.11", id="task/3", extra='{"level":2}')

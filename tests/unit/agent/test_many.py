@@ -10,7 +10,7 @@ from batchrun_api.spec.model import Model
 from batchrun_runner.agent.loop import Agent
 from batchrun_runner.demo_model.server import DemoModel
 from batchrun_runner.model.client import ModelClient
-from batchrun_runner.model.retry import Surroundings
+from batchrun_runner.model.policy import Surroundings
 from batchrun_runner.records import PromptResult, PromptRow
 
 PASSING: list[dict[str, Any]] = [
@@ -32,8 +32,15 @@ LASTING: list[tuple[dict[str, Any], Reason]] = [
 IN_FLIGHT = 8
 
 
-async def no_wait(_: float) -> None:
-    await asyncio.sleep(0)
+class Clock:
+    """Nobody waits: whoever sleeps moves the time on."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        await asyncio.sleep(0)
 
 
 def prompt(number: int, turns: list[Any]) -> PromptRow:
@@ -42,7 +49,8 @@ def prompt(number: int, turns: list[Any]) -> PromptRow:
 
 async def run_all(rows: list[PromptRow], toolbox: Any) -> tuple[list[PromptResult], int, int]:
     """(results, requests, open connections at the end)."""
-    around = Surroundings(monotonic=lambda: 0.0, wall_clock=lambda: 0.0, sleep=no_wait)
+    clock = Clock()
+    around = Surroundings(monotonic=lambda: clock.now, wall_clock=lambda: 0.0, sleep=clock.sleep)
     places = asyncio.Semaphore(IN_FLIGHT)
     async with DemoModel() as demo, ModelClient(Model(base_url=demo.base_url), around=around) as client:
 

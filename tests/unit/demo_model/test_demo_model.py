@@ -174,7 +174,6 @@ async def test_models_names_the_scripted_one(http: httpx.AsyncClient) -> None:
         (b'{"messages": [5]}', "messages[0]"),
         (b'{"messages": [{"role": "assistant", "content": "x"}]}', "no user message"),
         (b'{"messages": [{"role": "user", "content": "x"}], "tools": [{}]}', "tools must be"),
-        (b'{"messages": [{"role": "user", "content": "x"}], "stream": true}', "does not stream"),
         (b'{"messages": [{"role": "user"}, {"role": "assistant", "tool_calls": []}]}', "at least one call"),
         (
             b'{"messages": [{"role":"user"}, {"role":"assistant", "tool_calls":[{"function":{"arguments":"{"}}]}]}',

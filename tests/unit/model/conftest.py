@@ -9,8 +9,9 @@ from batchrun_api.spec.model import Model
 from batchrun_runner.demo_model.script import parse_script
 from batchrun_runner.demo_model.server import DemoModel
 from batchrun_runner.model.client import ModelClient
+from batchrun_runner.model.failures import Failure
+from batchrun_runner.model.policy import RetryPolicy, Surroundings
 from batchrun_runner.model.reply import Reply
-from batchrun_runner.model.retry import RetryPolicy, Surroundings
 
 NOW = 1_800_000_000.0
 
@@ -34,6 +35,7 @@ class Lab:
     waits: list[float] = field(default_factory=list)
     sent: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    held: list[Failure] = field(default_factory=list)
     clock: float = 0.0
     random: float = 0.5
     policy: RetryPolicy = field(default_factory=RetryPolicy)
@@ -50,13 +52,14 @@ class Lab:
     ) -> Reply:
         """The reply to a prompt that is answered with these turns. A list is what successive attempts get."""
         script = parse_script([{"match": "", "turns": list(turns)}])
-        async with DemoModel(script=script, keep=100) as demo:
+        async with DemoModel(script=script, keep=200) as demo:
             fields = {"name": "m", "base_url": demo.base_url, **model}
             try:
                 async with ModelClient(
                     Model(**fields), self.api_key, secrets=self.secrets, policy=self.policy, around=self.around()
                 ) as client:
-                    return await client.query(messages or [PROMPT], TOOLS if tools is None else tools, final=final)
+                    offered = TOOLS if tools is None else tools
+                    return await client.query(messages or [PROMPT], offered, final=final, held=self.held.append)
             finally:
                 self.sent += demo.bodies
                 self.headers += demo.headers

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from batchrun_api.spec.model import Model, OpenRouter, Providers, Reasoning, Sampling
-from batchrun_runner.model.request import body_of, standing_fields
+from batchrun_runner.model.request import Flavour, body_of, flavour_of, standing_fields
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 
@@ -18,25 +18,32 @@ EVERYTHING: dict[str, Any] = {
     "max_tokens": 2000,
     "sampling": Sampling(temperature=0.5, top_p=0.9, seed=7, stop=["END"]),
     "reasoning": Reasoning(effort="high"),
-    "open_router": OpenRouter(providers=Providers(allowed=["a"], ignored=["b"], order=["a", "c"], sort="throughput")),
     "extra_body": {"top_k": 40},
 }
 BASE_URLS = {
     "openrouter": "https://openrouter.ai/api/v1",
     "openai": "https://api.openai.com/v1",
-    "other": "http://vllm.models.svc:8000/v1",
+    "vllm": "http://vllm.models.svc:8000/v1",
+    "other": "http://llama.models.svc:8080/v1",
 }
+PROVIDERS = OpenRouter(providers=Providers(allowed=["a"], ignored=["b"], order=["a", "c"], sort="throughput"))
 CASES: dict[str, dict[str, Any]] = {
     "defaults": {},
     "everything": EVERYTHING,
     "no-reasoning": {"reasoning": Reasoning(effort="none")},
+    "stream": {"stream": True},
 }
 
 
 @pytest.mark.parametrize("flavour", BASE_URLS)
 @pytest.mark.parametrize("case", CASES)
 def test_the_request_is_as_in_its_snapshot(flavour: str, case: str, request: pytest.FixtureRequest) -> None:
-    model = Model(name="vendor/model", base_url=BASE_URLS[flavour], **CASES[case])
+    fields = dict(CASES[case])
+    if flavour == "openrouter" and case == "everything":
+        fields["open_router"] = PROVIDERS
+    if flavour == "vllm":
+        fields["server"] = "VLLM"
+    model = Model(name="vendor/model", base_url=BASE_URLS[flavour], **fields)
     body = json.dumps(body_of(standing_fields(model), MESSAGES, TOOLS), indent=2) + "\n"
     path = GOLDEN / f"{flavour}-{case}.json"
     if not path.exists():
@@ -45,8 +52,26 @@ def test_the_request_is_as_in_its_snapshot(flavour: str, case: str, request: pyt
     assert body == path.read_text()
 
 
-def test_without_tools_the_key_is_left_out() -> None:
-    assert "tools" not in body_of(standing_fields(Model()), MESSAGES, [])
+def test_without_tools_their_keys_are_left_out() -> None:
+    fields = standing_fields(Model(extra_body={"tool_choice": "required", "parallel_tool_calls": False}))
+    assert {"tools", "tool_choice", "parallel_tool_calls"} <= set(body_of(fields, MESSAGES, TOOLS))
+    assert not {"tools", "tool_choice", "parallel_tool_calls"} & set(body_of(fields, MESSAGES, []))
+
+
+@pytest.mark.parametrize(
+    ("base_url", "server", "flavour"),
+    [
+        ("https://openrouter.ai/api/v1", "Auto", Flavour.OPENROUTER),
+        ("https://eu.openrouter.ai/api/v1", "Auto", Flavour.OPENROUTER),
+        ("https://notopenrouter.ai/v1", "Auto", Flavour.OTHER),
+        ("https://api.openai.com/v1", "Auto", Flavour.OPENAI),
+        ("http://localhost:8000/v1", "Auto", Flavour.OTHER),
+        ("http://localhost:8000/v1", "OpenRouter", Flavour.OPENROUTER),
+        ("https://openrouter.ai/api/v1", "Other", Flavour.OTHER),
+    ],
+)
+def test_the_dialect_is_that_of_the_host_unless_the_run_names_one(base_url: str, server: Any, flavour: Flavour) -> None:
+    assert flavour_of(Model(base_url=base_url, server=server)) is flavour
 
 
 async def test_the_closing_call_offers_no_tools(lab: Any) -> None:

@@ -66,6 +66,25 @@ def test_config_maps_of_the_file_are_kept_for_references(tmp_path: Path) -> None
         (("{uri: ", "{onInvalidRow: Skip, urj: "), "5:33: spec.dataset.urj: there is no such field"),
         (("s3://data", "ftp://data"), "5:13: spec.dataset.uri: must be an address"),
         (("metadata: {name: my-run}", "metadata: {name: My_Run}"), "3:12: metadata.name: must be a Kubernetes name"),
+        (
+            ("distribution: terminal_only", "model: {extraBody: {stream: true}}"),
+            "7:23: spec.model.extraBody.stream: 'stream' is not for extraBody: use model.stream",
+        ),
+        (
+            ("distribution: terminal_only", "model: {extraBody: {n: 2}}"),
+            "spec.model.extraBody.n: 'n' is not for extraBody: one reply a call is read",
+        ),
+        (
+            ("distribution: terminal_only", "model: {reasoning: {effort: low}, extraBody: {reasoning: {}}}"),
+            "spec.model.extraBody.reasoning: 'reasoning' is not for extraBody: model.reasoning.effort says it already",
+        ),
+        (
+            (
+                "distribution: terminal_only",
+                'model: {baseURL: "http://a/v1", openRouter: {providers: {sort: price}}}',
+            ),
+            "7:3: spec.model: openRouter.providers works with OpenRouter only",
+        ),
         (("kind: BatchRun", "kind: BatchRun\nkind: BatchRun"), "3:1: kind: is given twice"),
         (("  output: {s3: {bucket: results}}\n", ""), "4:1: spec: output is needed on a cluster"),
         (("  dataset:", "  dataset: {}\n  x:"), "spec.dataset: name exactly one source"),
