@@ -93,7 +93,8 @@ def run_local(file: Path, output: Path, sandbox_mode: str | None) -> int:
 
 def _complain(text: str, error: Exception | None = None) -> None:
     """The code is the one that the condition has on a cluster: what people search for."""
-    code = f" ({error.reason})" if hasattr(error, "reason") else ""
+    reason = getattr(error, "reason", "")
+    code = f" ({reason})" if reason else ""
     with suppress(OSError):
         sys.stderr.write(f"{text}{code}\n")
 

@@ -10,7 +10,7 @@ from tests.cluster.harness.model import ModelServer
 from tests.contract.local.support import Workplace
 from tests.unit.data.support import reference_rows
 
-from batchrun_runner.merge.dataset_card import row_problems
+from batchrun_runner.columns import row_problems
 
 
 @pytest.mark.parametrize("has_checkpoint", [True, False])

@@ -7,9 +7,9 @@ import pytest
 from tests.unit.data.support import Run, answered, batch_rows, failed, jsonl, reference_rows
 
 from batchrun_api.conditions import Reason
+from batchrun_runner.columns import row_problems
 from batchrun_runner.dataset.errors import DatasetInvalid
 from batchrun_runner.ledger.ownership import ConfigChanged, OutputInUse, OutputNotEmpty
-from batchrun_runner.merge.dataset_card import row_problems
 from batchrun_runner.settings import Owner
 from batchrun_runner.storage.errors import StorageError
 
