@@ -47,24 +47,20 @@ class ExportOptions:
 
 def run_export(path: Path, options: ExportOptions) -> int:
     """Export; returns the exit code: 0, or 2 after one line on what is to be mended."""
+    tally = _Tally()
     try:
         _check(options)
         source = rows_file(path)
-        tally = _Tally()
         if options.output == STDOUT:
-            _write_lines(sys.stdout.buffer, _encoder(options), _chosen(source, options, tally))
-            return 0
+            return _to_stdout(source, options, tally)
         target = Path(options.output) if options.output else source.with_name(_default_name(source, options.format))
         _to_file(source, target, options, tally)
     except ExportFailed as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    except OSError as error:
-        if not isinstance(error, BrokenPipeError):
-            sys.stderr.write(f"standard output: cannot be written: {error.strerror or error}\n")
-        # A reader that has seen enough (`| head`) is no error. Python must not stumble over the rest at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0 if isinstance(error, BrokenPipeError) else 2
+    except OSError as error:  # a folder that we may not look into, for instance
+        sys.stderr.write(f"{error.filename or path}: {error.strerror or error}\n")
+        return 2
     left = f", {tally.left_out:,} left out for they are not completed" if tally.left_out else ""
     sys.stdout.write(f"{target}: {tally.written:,} rows{left}\n")
     return 0
@@ -115,6 +111,18 @@ def _encoder(options: ExportOptions) -> Encode:
         tools_as_json=options.tools_as_json,
         metadata=options.metadata,
     )
+
+
+def _to_stdout(source: Path, options: ExportOptions, tally: _Tally) -> int:
+    try:
+        _write_lines(sys.stdout.buffer, _encoder(options), _chosen(source, options, tally))
+        return 0
+    except OSError as error:
+        # Python must not stumble over the rest at its end. A reader that has seen enough (`| head`) is no error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 0
+        raise ExportFailed(f"standard output: cannot be written: {error.strerror or error}") from error
 
 
 def _to_file(source: Path, target: Path, options: ExportOptions, tally: _Tally) -> None:
