@@ -42,7 +42,8 @@ from batchrun_runner.settings import RunSettings
 from batchrun_runner.standard_output import GuardedOutput
 from batchrun_runner.stopping import Stop
 from batchrun_runner.storage.errors import StorageError, StorageFull
-from batchrun_runner.storage.folder import DISK_FULL, FolderStore
+from batchrun_runner.storage.folder import FolderStore
+from batchrun_runner.storage.os_errors import DISK_FULL
 from batchrun_runner.text import counted
 
 _NOT_USED = "what is damaged is not used, and a prompt without another row runs again"

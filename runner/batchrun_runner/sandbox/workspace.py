@@ -80,7 +80,7 @@ def remove_left_overs(base: Path | None = None) -> int:
 def remove_tree(folder: Path) -> None:
     """Remove a folder as far as that can be done; commands may have made folders in it that nobody may write."""
     shutil.rmtree(folder, ignore_errors=True)
-    if not folder.exists():
+    if not os.path.lexists(folder):
         return
     for parent, names, _ in os.walk(folder):
         for path in (Path(parent, name) for name in names):

@@ -12,18 +12,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from batchrun_runner.storage.errors import (
-    NotFound,
     PreconditionFailed,
     RangeMissing,
-    StorageDenied,
     StorageError,
-    StorageFull,
     StorageUnavailable,
 )
+from batchrun_runner.storage.os_errors import door
 from batchrun_runner.storage.store import Listed, Stored, probe_conditional_writes
 
-DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Numbers of OSErrors that say that a disk or a quota is full."""
 _HIDDEN = ".batchrun"
 """Temporary files and the lock lie here, on the same file system as the objects and in no listing."""
 _COUNTER = itertools.count()
@@ -63,14 +59,14 @@ class FolderStore:
 
     def get(self, key: str) -> Stored:
         """See ObjectStore."""
-        with _door(key), self._path(key).open("rb", buffering=0) as file:
+        with door(key), self._path(key).open("rb", buffering=0) as file:
             return Stored(
                 _read_exactly(file.fileno(), 0, os.fstat(file.fileno()).st_size), _etag(os.fstat(file.fileno()))
             )
 
     def get_range(self, key: str, offset: int, length_bytes: int) -> bytes:
         """See ObjectStore."""
-        with _door(key), self._path(key).open("rb", buffering=0) as file:
+        with door(key), self._path(key).open("rb", buffering=0) as file:
             body = _read_exactly(file.fileno(), offset, length_bytes)
         if len(body) != length_bytes:
             raise RangeMissing(f"{self._path(key)} ends before byte {offset + length_bytes}")
@@ -78,7 +74,7 @@ class FolderStore:
 
     def head(self, key: str) -> Listed | None:
         """See ObjectStore."""
-        with _door(key):
+        with door(key):
             try:
                 status = self._path(key).stat()
             except (FileNotFoundError, NotADirectoryError):
@@ -91,7 +87,7 @@ class FolderStore:
         self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False, durable: bool = True
     ) -> str:
         """See ObjectStore."""
-        with _door(key), self._temporary() as temporary:
+        with door(key), self._temporary() as temporary:
             with temporary.open("wb", buffering=0) as file:
                 _write_all(file.fileno(), body)
                 if body and durable and self._syncs:
@@ -101,7 +97,7 @@ class FolderStore:
     def listing(self, prefix: str = "") -> Iterator[Listed]:
         """See ObjectStore."""
         folder = prefix.rpartition("/")[0]
-        with _door(prefix):
+        with door(prefix):
             found = list(_walk(self._root / folder, f"{folder}/" if folder else "", prefix))
         found.sort(key=lambda item: item.key)
         return iter(found)
@@ -111,7 +107,7 @@ class FolderStore:
         folders = set()
         for key in keys:
             path = self._path(key)
-            with _door(key):
+            with door(key):
                 path.unlink(missing_ok=True)
             folders.add(path.parent)
         for folder in folders:
@@ -120,7 +116,7 @@ class FolderStore:
     def download(self, key: str, path: Path) -> None:
         """See ObjectStore."""
         temporary = path.with_name(f".{path.name}.{self._owner}.part")
-        with _door(key):
+        with door(key):
             try:
                 shutil.copyfile(self._path(key), temporary)
                 temporary.replace(path)
@@ -138,7 +134,7 @@ class FolderStore:
         durable: bool = True,
     ) -> str:
         """See ObjectStore."""
-        with _door(key), self._temporary() as temporary:
+        with door(key), self._temporary() as temporary:
             if not (consume and _moved(path, temporary)):
                 shutil.copyfile(path, temporary)
             if durable and self._syncs:
@@ -217,25 +213,6 @@ class FolderStore:
             while folder != self._root:
                 folder.rmdir()
                 folder = folder.parent
-
-
-@contextmanager
-def _door(key: str) -> Iterator[None]:
-    """OSErrors leave as our own."""
-    try:
-        yield
-    except IsADirectoryError as error:
-        place = error.filename2 or error.filename or key
-        raise StorageError(f"{place} is a folder where a file of this run must lie; move it away") from error
-    except FileExistsError as error:
-        raise StorageError(f"{error.filename} is a file where a folder of this run must lie; move it away") from error
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound(f"{error.filename or key} is not there") from error
-    except PermissionError as error:
-        raise StorageDenied(f"{error.filename or key}: permission denied; mend the folder's owner or mode") from error
-    except OSError as error:
-        kind = StorageFull if error.errno in DISK_FULL else StorageUnavailable
-        raise kind(f"{error.filename or key}: {error.strerror or error}") from error
 
 
 def _etag(status: os.stat_result) -> str:

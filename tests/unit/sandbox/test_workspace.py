@@ -1,12 +1,15 @@
 """Folders of killed processes go, and nobody else's."""
 
-import os
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from batchrun_runner.sandbox.workspace import Workspace, remove_left_overs, remove_tree
+import pytest
+
+from batchrun_runner.sandbox.workspace import Workspace, remove_left_overs
 
 LIVES = """
 import signal, sys
@@ -70,27 +73,33 @@ def test_a_workspace_that_is_closed_leaves_nothing_and_can_be_used_again(tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_folders_that_nobody_may_write_are_removed_and_links_are_not_followed(tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir(mode=0o500)
-    tree = tmp_path / "tree"
-    (tree / "closed" / "inner").mkdir(parents=True)
-    (tree / "closed" / "file").touch()
-    (tree / "link").symlink_to(outside)
-    (tree / "closed").chmod(0o500)
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user reaches, unlike tmp_path."""
+    with tempfile.TemporaryDirectory(prefix="br-") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        yield folder
 
-    # As a user who is not root, for whom modes count.
-    uid = 65534 if os.geteuid() == 0 else os.geteuid()
-    if os.geteuid() == 0:
-        for path in (tree, tree / "closed", tree / "closed" / "inner", tree / "closed" / "file", tmp_path):
-            os.chown(path, uid, uid)
-        code = "import os; from pathlib import Path; from batchrun_runner.sandbox.workspace import remove_tree; "
-        code += f"os.setuid({uid}); remove_tree(Path({str(tree)!r}))"
-        for parent in tmp_path.parents[:2]:
-            parent.chmod(0o755)
-        subprocess.run([sys.executable, "-c", code], check=True)
-    else:
-        remove_tree(tree)
+
+def test_folders_that_nobody_may_write_are_removed_and_links_are_not_followed(open_folder: Path) -> None:
+    outside = open_folder / "outside"
+    tree = open_folder / "tree"
+    made = f"""
+import os
+from pathlib import Path
+from batchrun_runner.sandbox.workspace import remove_tree
+if os.geteuid() == 0:
+    os.setuid(65534)  # for root, modes do not count
+outside, tree = Path({str(outside)!r}), Path({str(tree)!r})
+outside.mkdir(mode=0o500)
+(tree / "closed" / "inner").mkdir(parents=True)
+(tree / "closed" / "file").touch()
+(tree / "link").symlink_to(outside)
+(tree / "closed").chmod(0o500)
+remove_tree(tree)
+"""
+    subprocess.run([sys.executable, "-c", made], check=True)
 
     assert not tree.exists()
     assert outside.stat().st_mode & 0o777 == 0o500
