@@ -45,6 +45,10 @@ class Bucket:
         """A JSONL object."""
         return [json.loads(line) for line in self.read(key).splitlines()]
 
+    def json(self, key: str) -> dict[str, Any]:
+        """A JSON object."""
+        return dict(json.loads(self.read(key)))
+
     def delete(self, key: str) -> None:
         """Remove one object."""
         self.client.delete_object(Bucket=self.name, Key=key)

@@ -24,14 +24,15 @@ def environment(**more: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Workplace:
-    """The file run.yaml, its data set prompts.jsonl, and the output folder out."""
+    """The file run.yaml, its data set prompts.jsonl, and the output folder out, with the results of `run_name`."""
 
     folder: Path
+    run_name: str = "here"
 
     @property
     def result(self) -> Path:
-        """Where the results of the run `here` lie."""
-        return self.folder / "out" / "here"
+        """Where the results of the run lie."""
+        return self.folder / "out" / self.run_name
 
     def prompts(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write the data set."""

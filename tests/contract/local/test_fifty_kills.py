@@ -1,6 +1,6 @@
 """One run of 60 prompts that is killed fifty times with SIGKILL, from its first start to its last merge.
 
-A start costs about a second of CPU, so this takes one to two minutes on two cores.
+Fifty-two starts at about a second of CPU each: five minutes were measured on two cores that others kept busy.
 """
 
 from __future__ import annotations

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.cluster.harness import parameters
 from tests.cluster.harness.evidence import requests_by_prompt
 from tests.cluster.harness.model import ModelServer
+from tests.cluster.harness.runs import demo_prompt
 from tests.contract.local.support import Workplace, environment
 
 
@@ -47,3 +49,26 @@ def test_a_run_whose_first_twenty_prompts_are_all_discarded_stops_and_another_fi
     assert model.requests == len(rows), "a filter is a merge"
     assert place.statistics()["outcomes"]["discarded"] == len(rows)
     assert place.rows() == []
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_as_many_batches_as_workers_are_worked_on_at_the_same_time(
+    place: Workplace, model: ModelServer, workers: int
+) -> None:
+    started, running, counts = (place.folder / name for name in ("started", "running", "counts"))
+    started.mkdir()
+    running.mkdir()
+    # Each one waits until as many have started as there are workers: with fewer at a time this would never end.
+    command = (
+        f"touch {started}/$$ {running}/$$; ls {running} | wc -l >> {counts}; "
+        f"while [ $(ls {started} | wc -l) -lt {workers} ]; do sleep 0.02; done; rm {running}/$$"
+    )
+    place.prompts({"prompt": demo_prompt(f"Prompt {number}.", command)} for number in range(6))
+    place.spec(model={"name": "demo/scripted", "baseURL": model.base_url}, batchSize=1, numWorkers=workers)
+
+    done = place.run("--sandbox", "process")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert place.statistics()["outcomes"]["completed"] == 6
+    assert len(list(started.iterdir())) == 6
+    assert max(map(int, counts.read_text().split())) <= workers
