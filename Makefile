@@ -8,6 +8,7 @@ UV := $(CACHE)/uv-$(UV_VERSION)/bin/uv
 BIN := .venv/bin
 TESTBED := $(BIN)/python -m tests.cluster.testbed
 LOCKS := requirements
+ENGINE := $(CACHE)/engine-$(firstword $(shell sha256sum requirements/engine.lock))
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .PHONY: help
@@ -43,6 +44,7 @@ lock: $(UV) ## Compile the lock files from pyproject.toml
 	done
 	$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 	  | $(COMPILE) - -o $(LOCKS)/build.lock
+	$(COMPILE) requirements/engine.in -o $(LOCKS)/engine.lock
 
 .PHONY: generate
 generate: .venv/.dev ## Write the files that are generated from the models
@@ -66,9 +68,19 @@ verify: .venv/.dev ## Lint, types, layers, generated files, locks, chart
 	cd runner/sandboxd && go vet ./... && test -z "$$(gofmt -l . | tee /dev/stderr)"
 	mkdir -p .venv/locks && cp requirements/*.lock .venv/locks/
 	$(MAKE) --no-print-directory lock LOCKS=.venv/locks
-	for lock in dev operator runner build; do \
+	for lock in dev operator runner build engine; do \
 	  diff <(grep -v '^ *#' requirements/$$lock.lock) <(grep -v '^ *#' .venv/locks/$$lock.lock); \
 	done
+
+# Built without optimisation and without what the tiny model does not need: it is the compiler that takes the time.
+$(ENGINE)/.made: $(UV)
+	$(UV) venv --quiet --clear --python $(PYTHON) $(ENGINE)
+	CMAKE_ARGS="-DLLAVA_BUILD=OFF -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_C_FLAGS_DEBUG=-O1" \
+	  $(UV) pip install --quiet --python $(ENGINE)/bin/python --require-hashes --no-binary llama-cpp-python -r requirements/engine.lock
+	touch $@
+
+.PHONY: engine
+engine: $(ENGINE)/.made ## Build llama.cpp's server for tests/engine, once for each version
 
 .PHONY: test-unit
 test-unit: .venv/.dev ## Tests that need no cluster
@@ -88,7 +100,7 @@ test-chaos: cluster-install ## Failure tests on the real cluster (part of test-c
 	$(WITH_STORE) $(BIN)/pytest tests/cluster -m chaos
 
 .PHONY: test
-test: .venv/.dev cluster-install ## All tests, the cluster ones included
+test: .venv/.dev engine cluster-install ## All tests, the cluster ones included
 	cd runner/sandboxd && go test ./...
 	$(WITH_STORE) $(BIN)/pytest -n 2 -m "not cluster"
 	$(CLUSTER_TESTS)

@@ -76,7 +76,8 @@ def local(
 ) -> None:
     """Run on this machine, without a cluster. Running again goes on from what is stored.
 
-    Exit code 0: every prompt has an outcome and none failed. 1: some failed. 2: bad input, nothing was run.
+    Exit code 0: every prompt has an outcome and none failed. 1: some failed or did not run. 2: it cannot run (bad
+    input, or the model server refuses the key or does not know the model).
     """
     from batchrun_runner.local import run_local
 

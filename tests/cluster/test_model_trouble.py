@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from typing import Any
 
 import pytest
@@ -110,3 +111,43 @@ def test_a_refused_run_stops_at_once_and_goes_on_with_the_retry_annotation(
     run.wait_complete(120)
     assert_all_completed(run, rows)
     assert runs.model.headers[-1]["authorization"] == "Bearer sk-new"
+
+
+def test_a_server_that_echoes_what_it_was_sent_puts_no_secret_into_anything_that_is_kept(runs: Runs) -> None:
+    """In its refusals and in the words of a rate limit, which reach a condition. The script is not in the prompts."""
+    key, whisper = f"sk-{secrets.token_hex(12)}", f"You whisper {secrets.token_hex(12)}."
+    literals = [f"--from-literal=api-key={key}", f"--from-literal=system={whisper}"]
+    runs.kubectl.run("create", "secret", "generic", "model", *literals)
+    echo = {"error": {"message": f"refused: Bearer {key}; system: {whisper}", "code": 429}}
+    limited = {"status": 429, "body": echo, "headers": {"retry-after": "30"}}
+    lasting = {"status": 400, "body": {"error": {"message": f"bad: {key} {whisper}"}}}
+    runs.model.play(
+        [{"match": "limited", "turns": [[limited, limited, ANSWER]]}, {"match": "lasting", "turns": [lasting]}]
+    )
+    rows = [{"prompt": "lasting"}, {"prompt": "limited"}]
+    run = runs.start(
+        "echoed",
+        rows,
+        model={"apiKeySecretRef": {"name": "model", "key": "api-key"}},
+        agent={"ephemeralSystemPromptFrom": {"secretKeyRef": {"name": "model", "key": "system"}}},
+        logging={"level": "debug", "prefixChars": 10000},
+    )
+    during = wait_for("the condition is there", lambda: run.condition("RateLimited"), 90)
+    assert "withheld" in during["message"]
+    status = run.wait_complete(150)
+
+    assert (status["prompts"]["completed"], status["prompts"]["failed"]) == (1, 1)
+    assert runs.model.headers[0]["authorization"] == f"Bearer {key}"
+    assert whisper in json.dumps(runs.model.bodies[0])
+    kubectl = runs.kubectl
+    places = {name: runs.bucket.read(f"{run.prefix}/{name}").decode() for name in runs.bucket.etags(run.prefix)}
+    for pod in run.pods():
+        name = pod["metadata"]["name"]
+        places[f"log of {name}"] = kubectl.run("logs", name, "--all-containers")
+        places[f"pod {name}"] = json.dumps(pod["status"]) + json.dumps(pod["metadata"])
+    places["operator's log"] = kubectl.within("batchrun-system").run("logs", "deploy/batchrun", "--since=5m")
+    places["events"] = kubectl.run("get", "events", "-o", "json")
+    places["run"] = json.dumps(run.get())
+    places["config maps"] = kubectl.run("get", "configmaps", "-o", "json")
+    assert "batchrun-model: " in "".join(places.values()), "no hint was given"
+    assert [(place, word) for place, text in places.items() for word in (key, whisper) if word in text] == []

@@ -31,9 +31,11 @@ class Outage:
     def failed(self, caller: Hashable, failure: Failure, now: float, random: float) -> bool:
         """A call brought no answer. True: the server is held to be down, so this is no failure of that caller."""
         self.failure = failure
-        self._callers.add(caller)
-        if not self.is_open and (failure.unreachable or len(self._callers) >= self.policy.outage_callers):
-            self.is_open, self.since = True, now
+        if not self.is_open:
+            self._callers.add(caller)
+            if failure.unreachable or len(self._callers) >= self.policy.outage_callers:
+                self.is_open, self.since = True, now
+                self._callers.clear()
         if self.is_open:
             self._tries += 1
             self.next_try_at = now + wait_seconds(self.policy, self._tries, failure.wait_hint_seconds, random)

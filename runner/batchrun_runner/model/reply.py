@@ -123,15 +123,14 @@ def _to_send_back(message: Mapping[str, Any], calls: Sequence[ToolCall]) -> dict
     content = message.get("content")
     sent: dict[str, Any] = {
         "role": "assistant",
-        "content": clean(content) if isinstance(content, (str, list)) and content else None,
+        # Never null nor left out: llama-cpp-python refuses the one, DeepSeek the other, and templates print "None".
+        "content": clean(content) if isinstance(content, (str, list)) and content else "",
     }
     for key in SENT_BACK:
         if message.get(key):
             sent[key] = clean(message[key])
     if calls:
         sent["tool_calls"] = [call.as_sent() for call in calls]
-    elif sent["content"] is None:
-        sent["content"] = ""  # a message with neither is refused
     return sent
 
 

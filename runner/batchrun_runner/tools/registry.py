@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from batchrun_api.toolsets import TOOLSETS
@@ -52,7 +53,13 @@ def tools_of(toolsets: Collection[str]) -> tuple[str, ...]:
 
 def schemas(names: Collection[str]) -> list[dict[str, Any]]:
     """Definitions of some tools for a request, in the registry's order."""
-    return [tool.schema() for name, tool in TOOLS.items() if name in names]
+    return [_schema(name) for name in TOOLS if name in names]
+
+
+@cache
+def _schema(name: str) -> dict[str, Any]:
+    """Made once: pydantic takes milliseconds for each, and every prompt wants them. Nobody changes them."""
+    return TOOLS[name].schema()
 
 
 async def execute(name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
