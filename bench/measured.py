@@ -14,7 +14,8 @@ class Measured:
     wall_seconds: float
     cpu_seconds: float
     peak_rss_mb: float
-    """The largest resident set of the command itself or of one of its children, in 10^6 bytes."""
+    """The largest resident set of the command or of one of its children, in 10^6 bytes; never less than that of this
+    process when it began the command, which Linux hands on."""
 
     def __str__(self) -> str:
         return f"{self.wall_seconds:.2f} s wall, {self.cpu_seconds:.2f} s CPU, {self.peak_rss_mb:.0f} MB at most"

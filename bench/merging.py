@@ -30,12 +30,15 @@ def compare(folder: Path) -> Iterator[str]:
         "cat": ["sh", "-c", _CAT, "sh", str(run), str(out)],
     }
     samples: dict[str, list[Measured]] = {name: [] for name in commands}
+    size = 0.0
     for _ in range(_SAMPLES):
         for name, command in commands.items():
+            # All write a new file: to replace a large one takes the file system a while, whoever does it.
+            for old in (out, run / "trajectories.jsonl"):
+                old.unlink(missing_ok=True)
             samples[name].append(measure(command))
-            out.unlink(missing_ok=True)
+            size = max(size, (run / "trajectories.jsonl").stat().st_size / 1e6 if name == "batchrun" else 0)
     ours, theirs, floor = (median(samples[name]) for name in commands)
-    size = (run / "trajectories.jsonl").stat().st_size / 1e6
     yield f"merge, {PROMPTS:,} rows, {size:,.0f} MB: {ours}"
     slower, over_floor = theirs.wall_seconds / ours.wall_seconds, ours.wall_seconds / floor.wall_seconds
     yield f"  the reference's merge of the same files: {theirs}; {slower:.1f} times ours"

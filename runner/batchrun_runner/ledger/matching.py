@@ -50,6 +50,8 @@ class Matcher:
     def take(self, key: str, text: str) -> StoredRow | None:
         """The stored row of this prompt, done or failed; None where it never came to an end."""
         row = self._by_key.pop(key, None)
+        if not self._by_text:
+            return row
         if row is not None and row.is_done:
             replaced = self._take_by_text(text, is_done=False)
             if replaced is not None:

@@ -4,6 +4,7 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import add
 from typing import Any
 
 import orjson
@@ -156,8 +157,7 @@ def token_statistics(figures: Figures) -> dict[str, int]:
 
 
 def _add_to(sums: list[int], more: Sequence[int]) -> None:
-    for place, value in enumerate(more):
-        sums[place] += value
+    sums[:] = map(add, sums, more)
 
 
 def _sums(one: Sequence[int], other: Sequence[int]) -> list[int]:
