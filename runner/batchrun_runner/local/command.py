@@ -41,7 +41,7 @@ from batchrun_runner.sandbox.workspace import remove_left_overs
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.standard_output import GuardedOutput
 from batchrun_runner.stopping import Stop
-from batchrun_runner.storage.errors import StorageError, StorageFull
+from batchrun_runner.storage.errors import InTheWay, StorageError, StorageFull
 from batchrun_runner.storage.folder import FolderStore
 from batchrun_runner.storage.os_errors import DISK_FULL
 from batchrun_runner.text import counted
@@ -185,7 +185,7 @@ class _Run:
         for prefix in _OWN_FOLDERS:
             path = self._folder / prefix
             if path.exists() and not path.is_dir():
-                raise StorageError(f"{path} is a file where a folder of this run must lie; move it away")
+                raise InTheWay(f"{path} is a file where a folder of this run must lie; move it away")
 
     async def _batches(self, plan: PlanOutcome, reporter: DiscardWatch) -> None:
         # Loading the model client takes longer than a small plan: it is not loaded where nothing is left to run.

@@ -52,6 +52,12 @@ class CredentialsInvalid(StorageDenied):
     reason = Reason.INVALID_CREDENTIALS
 
 
+class InTheWay(StorageError):
+    """Something that is none of this run's lies where an object of it must lie."""
+
+    reason = Reason.OUTPUT_IN_USE
+
+
 class StorageUnavailable(StorageError):
     """The store could not be reached or was overloaded, although it was tried again."""
 

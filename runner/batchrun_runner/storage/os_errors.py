@@ -4,7 +4,7 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from batchrun_runner.storage.errors import NotFound, StorageDenied, StorageError, StorageFull, StorageUnavailable
+from batchrun_runner.storage.errors import InTheWay, NotFound, StorageDenied, StorageFull, StorageUnavailable
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Numbers of OSErrors that say that a disk or a quota is full."""
@@ -17,9 +17,9 @@ def door(key: str) -> Iterator[None]:
         yield
     except IsADirectoryError as error:
         place = error.filename2 or error.filename or key
-        raise StorageError(f"{place} is a folder where a file of this run must lie; move it away") from error
+        raise InTheWay(f"{place} is a folder where a file of this run must lie; move it away") from error
     except FileExistsError as error:
-        raise StorageError(f"{error.filename} is a file where a folder of this run must lie; move it away") from error
+        raise InTheWay(f"{error.filename} is a file where a folder of this run must lie; move it away") from error
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFound(f"{error.filename or key} is not there") from error
     except PermissionError as error:

@@ -38,7 +38,7 @@ DATA_SETS: dict[str, tuple[bytes, list[str]]] = {
     "a07 list": (b'{"prompt":["a"]}\n', ["line 1: `prompt` is a list", "give the text as a JSON string"]),
     "a07 wrong key": (
         b'{"Prompt":"x"}\n',
-        ["line 1: it has no key `prompt` (found `Prompt`)", "name text `prompt`"],
+        ["line 1: it has no key `prompt` (found `Prompt`)", "name the text `prompt`"],
     ),
     "a07 bare string": (b'"prompt"\n', ["line 1: it is a JSON string", "write an object like"]),
     "a07 bare number": (b"5\n", ["line 1: it is a JSON number", "write an object like"]),
@@ -113,7 +113,7 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["spec.dataset.persistentVolumeClaim:", "without . or ..", "(InvalidSpec)"],
     ),
     "unknown field": ({"batchsize": 3}, ["spec.batchsize:", "there is no such field", "(InvalidSpec)"]),
-    "out of bounds": ({"batchSize": 0}, ["spec.batchSize:", "greater than or equal to 1", "(InvalidSpec)"]),
+    "out of bounds": ({"batchSize": 0}, ["spec.batchSize:", "must be at least 1", "(InvalidSpec)"]),
     "unknown distribution": ({"distribution": "everything"}, ["spec.distribution:", "terminal_only", "(InvalidSpec)"]),
     "a filter that would discard everything": (
         with_model(reasoning={"effort": "none"}),

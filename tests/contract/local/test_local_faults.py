@@ -203,7 +203,7 @@ def test_a_folder_where_a_file_must_lie_is_named_before_anything_runs(place: Wor
     done = place.run()
 
     assert done.returncode == 2
-    assert done.stderr == f"out/here/{name} is a folder where a file of this run must lie; move it away\n"
+    assert done.stderr == f"out/here/{name} is a folder where a file of this run must lie; move it away (OutputInUse)\n"
 
 
 @pytest.mark.parametrize("name", ["parts", "ledger", "plans", "configs"])
@@ -215,7 +215,7 @@ def test_a_file_where_a_folder_must_lie_is_named_before_anything_runs(place: Wor
     done = place.run()
 
     assert done.returncode == 2
-    assert done.stderr == f"out/here/{name} is a file where a folder of this run must lie; move it away\n"
+    assert done.stderr == f"out/here/{name} is a file where a folder of this run must lie; move it away (OutputInUse)\n"
 
 
 # ---- Words ---------------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def entry(ended_at: float, seconds: float) -> bytes:
     return LedgerEntry(
         key="k",
         outcome=Outcome.COMPLETED,
-        usage=Usage(1, 2, 3, 4, 5),
+        usage=Usage(1, 2, 3, 4, 5, 6),
         tool_stats={"terminal": ToolStat(1, 1, 0)},
         ended_at=ended_at,
         seconds=seconds,
@@ -91,7 +91,7 @@ def test_sums_can_be_added_and_active_time_counts_overlaps_once_and_pauses_never
     both = one + other
     assert both.active_seconds == whole.active_seconds == 17.0
     assert both.wall_seconds == 905.0
-    assert both.usage == whole.usage == [4, 8, 12, 16, 20]
+    assert both.usage == whole.usage == [4, 8, 12, 16, 20, 24]
     assert both.model_seconds == whole.model_seconds == 8.0
     assert both.tool_seconds == whole.tool_seconds == 4.0
     assert both.sandbox_seconds == whole.sandbox_seconds == 2.0

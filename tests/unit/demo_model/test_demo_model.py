@@ -116,8 +116,22 @@ async def test_a_demo_block_in_the_prompt_is_played_turn_by_turn(http: httpx.Asy
     prompt = {"role": "user", "content": f"Do it.\n```demo\n{json.dumps(turns)}\n```\n"}
     first = (await complete(http, prompt, tools=[TERMINAL]))["choices"][0]["message"]
     assert json.loads(first["tool_calls"][0]["function"]["arguments"]) == {"command": "ls"}
-    reply = await complete(http, prompt, first, {"role": "tool", "tool_call_id": "x", "content": "a"})
+    result = {"role": "tool", "tool_call_id": first["tool_calls"][0]["id"], "content": "a"}
+    reply = await complete(http, prompt, first, result)
     assert reply["choices"][0]["message"]["content"] == "done"
+
+
+@pytest.mark.parametrize("answered", [[], ["other"], ["a", "a"], ["a"]])
+async def test_calls_whose_results_are_not_exactly_theirs_are_refused(
+    http: httpx.AsyncClient, answered: list[str]
+) -> None:
+    """b04, b17: as the strictest servers do."""
+    calls = [{"id": made, "type": "function", "function": {"name": "t", "arguments": "{}"}} for made in ("a", "b")]
+    said = {"role": "assistant", "content": "", "tool_calls": calls}
+    results = [{"role": "tool", "tool_call_id": made, "content": "x"} for made in answered]
+    refused = await http.post("/chat/completions", json={"messages": [PROMPT, said, *results]})
+    assert refused.status_code == 400
+    assert "each call wants one tool message" in refused.text
 
 
 async def test_a_script_plays_statuses_headers_bodies_and_attempts() -> None:

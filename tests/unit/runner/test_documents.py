@@ -71,7 +71,7 @@ def test_config_maps_of_the_file_are_kept_for_references(tmp_path: Path) -> None
             "7:23: spec.model.extraBody.stream: 'stream' is not for extraBody: use model.stream",
         ),
         (
-            ("distribution: terminal_only", "model: {extraBody: {n: 2}}"),
+            ("distribution: terminal_only", 'model: {extraBody: {"n": 2}}'),
             "spec.model.extraBody.n: 'n' is not for extraBody: one reply a call is read",
         ),
         (
