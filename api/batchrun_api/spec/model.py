@@ -92,10 +92,11 @@ class Model(ApiModel):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="self.server == 'OpenRouter' || "
-            f"(self.server == 'Auto' && self.baseURL.matches('{_OPENROUTER_PATTERN}')) || "
-            "!(has(self.openRouter.providers.allowed) || has(self.openRouter.providers.ignored) || "
-            "has(self.openRouter.providers.order) || has(self.openRouter.providers.sort))",
+            # The API server judges the default {} before it fills in what lies below it.
+            cel="!(has(self.openRouter) && has(self.openRouter.providers) && "
+            "(has(self.openRouter.providers.allowed) || has(self.openRouter.providers.ignored) || "
+            "has(self.openRouter.providers.order) || has(self.openRouter.providers.sort))) || "
+            f"self.server == 'OpenRouter' || (self.server == 'Auto' && self.baseURL.matches('{_OPENROUTER_PATTERN}'))",
             message="openRouter.providers works with OpenRouter only: leave it out, or set server to OpenRouter where "
             "baseURL is a gateway to it",
             holds=lambda self: self.asks_openrouter or not self.open_router.providers.given,
