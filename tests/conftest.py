@@ -1,6 +1,12 @@
 """For all tests: no deadline for properties, since a busy machine is no fault, and the same examples in every run."""
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("batchrun", deadline=None, derandomize=True)
 settings.load_profile("batchrun")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes minutes starts first, so that the other workers are not waiting for it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)

@@ -236,7 +236,7 @@ def run() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if not _POD_VERBS.isdisjoint(sys.argv[1:2]):
         sys.exit(app())
-    _open_closed_streams()
+    _open_closed_streams("".join(sys.argv[1:2]))
     output = GuardedOutput(sys.stdout)
     sys.stdout = output
     code: int | str | None = 0
@@ -254,11 +254,14 @@ def run() -> None:
     sys.exit(code)
 
 
-def _open_closed_streams() -> None:
+def _open_closed_streams(verb: str) -> None:
     """Python has no stream at all where the shell closed one (`>&-`)."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - as long as the process
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
+    if sys.stdout is None:
+        # The results of `local` are files. What others print is their result, so its loss must not look like success.
+        mode = os.O_WRONLY if verb == "local" else os.O_RDONLY
+        sys.stdout = os.fdopen(os.open(os.devnull, mode), "w")
 
 
 def _use_a_width_that_can_be_read(environ: MutableMapping[str, str]) -> None:

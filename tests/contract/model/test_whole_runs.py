@@ -51,6 +51,7 @@ def rows_of(prompts: dict[str, list[Any]]) -> list[dict[str, str]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("stream", [False, True])
 def test_of_200_prompts_over_a_server_with_30_percent_passing_faults_all_are_done_and_nothing_is_done_twice(
@@ -83,6 +84,7 @@ def test_of_200_prompts_over_a_server_with_30_percent_passing_faults_all_are_don
     assert "Traceback" not in played.out + played.err
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_of_200_prompts_exactly_the_20_percent_with_lasting_faults_fail_each_for_its_own_reason(stage: Stage) -> None:
     stage.quicker(outage_callers=3)
