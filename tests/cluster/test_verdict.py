@@ -423,7 +423,10 @@ def test_what_only_the_operator_can_refuse_ends_failed_with_the_same_words(
     for case in OPERATOR_SAYS:
         failed = _wait_failed(namespace, case)
         assert failed["reason"] == "InvalidSpec"
-        assert "distribution" in failed["message"]
+        _, words = validate(files[case])
+        said = re.findall(r"\.yaml:\d+:\d+: (?:spec: )?(.*)", words)
+        assert said, words
+        assert all(problem in failed["message"] for problem in said), (said, failed)
     assert namespace.list("jobs") == []
 
 

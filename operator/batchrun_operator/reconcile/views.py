@@ -51,7 +51,7 @@ def _read_spec(raw: Raw) -> tuple[BatchRunSpec | None, str, Reason]:
     try:
         spec = BatchRunSpec.model_validate(raw)
     except ValidationError as error:
-        return None, explain(error), Reason.INVALID_SPEC
+        return None, explain(error, raw), Reason.INVALID_SPEC
     found = spec_problems(spec, for_cluster=True)
     if not found:
         return spec, "", Reason.INVALID_SPEC
