@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from batchrun_api import frames, names
+from batchrun_api.conditions import Reason
 from batchrun_api.exit_codes import ExitCode
 from batchrun_api.hints import ModelHint
 from batchrun_operator.kube import KubeError, NotFound
@@ -14,7 +15,7 @@ from batchrun_operator.ports import Api, Json
 from batchrun_operator.reconcile import timers
 from batchrun_operator.reconcile.attempts import Clock, runner_of
 from batchrun_operator.reconcile.observed import Job, Observed, PlanLog, Pod, Refusal, Run, Running, Shards, Terminated
-from batchrun_operator.reconcile.timers import podless_key
+from batchrun_operator.reconcile.timers import podless_key, stuck_key
 from batchrun_operator.reconcile.views import read_jobs, read_pods, read_run
 from batchrun_operator.settings import Limits
 
@@ -26,7 +27,7 @@ HINT_LIMIT_BYTES = 256 * 1024
 _SAMPLED_PODS = 3
 """All pods of a run share one model server and one key, so a few of them tell how it is."""
 _ASKED_JOBS = 3
-"""Of so many Jobs without a pod the events are read in one pass: one reason is enough for a condition."""
+"""Of so many Jobs without a pod, or pods that do not start, the events are read in one pass: one reason is enough."""
 
 
 async def gather(api: Api, raw_run: Json, memory: RunMemory, now: datetime, limits: Limits) -> Observed:
@@ -46,7 +47,7 @@ async def gather(api: Api, raw_run: Json, memory: RunMemory, now: datetime, limi
         shards=shards,
         plan_log=await _plan_log(api, run, pods, memory) if shards.plan is None and not shards.damage else None,
         model_hints=await _model_hints(api, run, pods, memory, Clock(now, first_seen, limits)),
-        refusals=memory.refusals | await _failed_creates(api, run, jobs, Clock(now, first_seen, limits)),
+        refusals=memory.refusals | await _said_in_events(api, run, jobs, pods, Clock(now, first_seen, limits)),
         first_seen=first_seen,
     )
 
@@ -139,20 +140,33 @@ def _is_done(pod: Pod) -> bool:
     return isinstance(state, Terminated) and state.exit_code == ExitCode.DONE
 
 
-async def _failed_creates(api: Api, run: Run, jobs: Sequence[Job], clock: Clock) -> dict[str, Refusal]:
-    """Why Jobs have no pods: such failures exist only as events."""
-    waiting = [
+async def _said_in_events(
+    api: Api, run: Run, jobs: Sequence[Job], pods: Sequence[Pod], clock: Clock
+) -> dict[str, Refusal]:
+    """Why Jobs have no pods and pods do not start: such failures exist only as events. By the name of Job or pod."""
+    podless = [
         job
         for job in jobs
-        if podless_key(job) in clock.first_seen
-        and not (job.finished or job.leaving or job.suspended)
-        and clock.age_seconds(podless_key(job)) >= clock.limits.trouble_seconds
+        if not (job.finished or job.leaving or job.suspended) and _has_waited(podless_key(job), clock)
+    ]
+    stuck = [
+        pod for pod in pods if not (pod.over or pod.leaving or pod.unschedulable) and _has_waited(stuck_key(pod), clock)
     ]
     found: dict[str, Refusal] = {}
-    for job in waiting[:_ASKED_JOBS]:
-        fields = f"involvedObject.uid={job.uid},reason=FailedCreate"
-        events = await api.find("events", run.namespace, fields=fields)
-        if events:
-            newest = max(events, key=lambda event: str(event.get("lastTimestamp") or ""))
-            found[job.name] = Refusal.of(str(newest.get("message") or ""))
+    for job in podless[:_ASKED_JOBS]:
+        if words := await _newest_event(api, run, job.uid, "FailedCreate"):
+            found[job.name] = Refusal.of(words)
+    for pod in stuck[:_ASKED_JOBS]:
+        if words := await _newest_event(api, run, pod.uid, "FailedMount"):
+            found[pod.name] = Refusal(Reason.CONTAINER_CONFIG_ERROR.value, words)
     return found
+
+
+def _has_waited(key: str, clock: Clock) -> bool:
+    return key in clock.first_seen and clock.age_seconds(key) >= clock.limits.trouble_seconds
+
+
+async def _newest_event(api: Api, run: Run, uid: str, reason: str) -> str:
+    events = await api.find("events", run.namespace, fields=f"involvedObject.uid={uid},reason={reason}")
+    newest = max(events, key=lambda event: str(event.get("lastTimestamp") or ""), default={})
+    return str(newest.get("message") or "")

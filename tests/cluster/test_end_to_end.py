@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.harness.kubectl import wait_for
 from tests.cluster.harness.model import ModelServer
-from tests.cluster.harness.runs import Runs
+from tests.cluster.harness.runs import Run, Runs, jsonl
 
 THIRTY = [{"id": f"p{number}", "prompt": f"Prompt number {number}."} for number in range(30)]
 OBJECTS = {"trajectories.jsonl", "checkpoint.json", "statistics.json", "README.md"}
@@ -147,6 +147,24 @@ def test_a_run_that_cannot_start_ends_failed_with_cause_and_fix(
     assert failed["reason"] == reason
     assert says in failed["message"]
     assert runs.model.requests == 0
+
+
+def test_a_config_map_that_is_missing_is_said_and_the_run_starts_once_it_is_there(runs: Runs) -> None:
+    document = runs.document("waits", [])
+    document["spec"]["dataset"] = {"configMapKeyRef": {"name": "prompts", "key": "prompts.jsonl"}}
+    runs.kubectl.apply(document)
+    run = Run(runs, "waits", document)
+
+    def said() -> dict[str, str] | None:
+        conditions = run.status.get("conditions", [])
+        return next((c for c in conditions if c["reason"] == "ContainerConfigError"), None)
+
+    trouble = wait_for("the missing ConfigMap is said", said, 120)
+    assert 'configmap "prompts" not found' in trouble["message"]
+    assert "it starts by itself" in trouble["message"]
+
+    runs.kubectl.run("create", "configmap", "prompts", f"--from-literal=prompts.jsonl={jsonl(THIRTY[:2])}")
+    assert run.wait_complete(240)["prompts"]["completed"] == 2
 
 
 def _condition(runs: Runs, name: str, kind: str) -> dict[str, str] | None:

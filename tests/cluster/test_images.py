@@ -105,3 +105,15 @@ def test_a_row_begins_in_its_own_folder_and_pods_carry_what_the_template_says(ru
         assert pod["metadata"]["annotations"]["example.org/note"] == "kept as it is"
     assert not runs.kubectl.list("pods", "batchrun.dev/run=another")
     assert json.loads(own["extra"]) == {}
+
+
+def test_the_runner_image_is_an_image_like_any_other(runs: Runs) -> None:
+    operator = runs.kubectl.within("batchrun-system").get("deployment", "batchrun") or {}
+    environment = operator["spec"]["template"]["spec"]["containers"][0]["env"]
+    image = next(variable["value"] for variable in environment if variable["name"] == "BATCHRUN_RUNNER_IMAGE")
+
+    run = runs.start("own", [{"prompt": demo_prompt("Say it.", "echo here")}], sandbox={"image": image})
+
+    assert run.wait_complete()["prompts"]["completed"] == 1, run.rows()
+    [row] = run.rows()
+    assert any("here" in turn["value"] for turn in row["conversations"] if turn["from"] == "tool")

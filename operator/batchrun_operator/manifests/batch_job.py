@@ -5,7 +5,7 @@ from batchrun_api.messages import SandboxSignal, Signals
 from batchrun_api.outcomes import Reason
 from batchrun_api.plan import Plan, PlannedBatch
 from batchrun_api.spec.sandbox import ResourceList, Resources
-from batchrun_operator.manifests.images import is_image_reference
+from batchrun_operator.manifests.images import is_image_reference, is_same_image
 from batchrun_operator.manifests.meta import Manifest, Role, Subject, step_labels
 from batchrun_operator.manifests.pods import job, pod_spec, runner_container, runner_mounts, step_arguments
 from batchrun_operator.manifests.resources import container_resources, pod_resources
@@ -90,6 +90,8 @@ def _sockets(count: int) -> Mounted:
 
 def _sandbox(subject: Subject, index: int, image: str) -> Manifest:
     sandbox = subject.spec.sandbox
+    # The runner's image stands for one that cannot be pulled, unless it is the very image that the prompt wants.
+    own_choice = ["--runner-image-marker", ""] if is_same_image(image, subject.pods.runner_image) else []
     container: Manifest = {
         "name": names.sandbox_container(index),
         # The API server would refuse the Job for a name with a blank at its end; sandboxd reports the prompt instead.
@@ -99,6 +101,7 @@ def _sandbox(subject: Subject, index: int, image: str) -> Manifest:
             "serve",
             "--socket",
             f"{names.SANDBOX_SOCKET_DIR}/{names.SOCKET_NAME}",
+            *own_choice,
         ],
         "volumeMounts": [
             mount(HELPER_VOLUME, names.HELPER_DIR, read_only=True),

@@ -17,6 +17,16 @@ _REFERENCE = re.compile(
 _BARE_DIGEST = re.compile(r"[a-f0-9]{64}")
 
 
+def is_same_image(one: str, other: str) -> bool:
+    """Whether two references name one image, as far as the names say."""
+    return _whole(one) == _whole(other)
+
+
+def _whole(image: str) -> str:
+    short = image.removeprefix("docker.io/").removeprefix("library/")
+    return short if "@" in short or ":" in short.rpartition("/")[2] else f"{short}:latest"
+
+
 def is_image_reference(text: str) -> bool:
     """True: a container runtime can try to pull `text`. False: it can never work."""
     if len(text) > _LONGEST_CHARS or _BARE_DIGEST.fullmatch(text):

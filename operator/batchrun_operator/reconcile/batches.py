@@ -10,7 +10,7 @@ from batchrun_api.plan import Plan, PlannedBatch
 from batchrun_operator.manifests import batch_job, config_map
 from batchrun_operator.reconcile.attempts import Active, Clearing, Ended, Idle, Lost, Verdict, is_gone, judge
 from batchrun_operator.reconcile.decision import DeleteJob, EnsureConfigMap, EnsureJob
-from batchrun_operator.reconcile.model_server import look_at_rate_limit, model_trouble
+from batchrun_operator.reconcile.model_server import look_at_rate_limit, model_trouble, what_to_mend
 from batchrun_operator.reconcile.observed import Job, Pod, Refusal
 from batchrun_operator.reconcile.progress import count_progress
 from batchrun_operator.reconcile.ranges import format_ranges, parse_ranges
@@ -93,7 +93,9 @@ def _look_at_one(
             verdict = Lost(verdict.pod.attempt, "its last word cannot be read")
         case Ended():
             message: BatchMessage | None = BatchMessage.parse(verdict.message)
-            fail_by_last_word(sheet, f"batch {batch.number}", verdict, message.reason if message else "", "")
+            reason = message.reason if message else ""
+            mend = what_to_mend(sheet.spec, reason)
+            fail_by_last_word(sheet, f"batch {batch.number}", verdict, reason, mend=mend)
             return True
     match verdict:
         case Lost():

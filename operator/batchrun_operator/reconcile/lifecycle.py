@@ -89,7 +89,9 @@ def is_finished(sheet: Worksheet) -> bool:
 
 def fail(sheet: Worksheet, reason: Reason, message: str) -> None:
     """The run ends Failed; what is running is stopped and stores what it has."""
-    text = message if sheet.run.spec is None else f"{message} To try again unchanged: {how_to_retry(sheet)}"
+    text = (
+        message if sheet.run.spec is None else f"{message.rstrip('. ')}. To try again unchanged: {how_to_retry(sheet)}"
+    )
     _end(sheet, ConditionType.FAILED, Phase.FAILED, reason, text)
     if reason is not Reason.TOO_MANY_PROMPTS_FAILED:
         sheet.delete_jobs(job for job in sheet.jobs if not job.finished)

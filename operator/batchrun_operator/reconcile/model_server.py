@@ -47,12 +47,12 @@ def model_trouble(sheet: Worksheet, at_work: Mapping[int, Pod]) -> Trouble | Non
     return None
 
 
-def what_to_mend(spec: BatchRunSpec, reason: Reason) -> str:
+def what_to_mend(spec: BatchRunSpec, reason: str) -> str:
     """The fix for a run that its model server refused; empty for any other reason."""
     model, secret = spec.model, spec.model.api_key_secret_ref
-    if reason is Reason.MODEL_NOT_FOUND:
+    if reason == Reason.MODEL_NOT_FOUND:
         return f"{model.base_url} does not serve the model {model.name}: correct model.name or model.baseURL."
-    if reason is not Reason.INVALID_CREDENTIALS:
+    if reason != Reason.INVALID_CREDENTIALS:
         return ""
     if secret is None:
         return f"{model.base_url} wants a key: put it into a Secret and name that in model.apiKeySecretRef."

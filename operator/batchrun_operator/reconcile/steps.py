@@ -5,7 +5,6 @@ from batchrun_api.exit_codes import ExitCode
 from batchrun_api.messages import StepMessage
 from batchrun_operator.reconcile.attempts import Clearing, Ended, Lost, judge
 from batchrun_operator.reconcile.lifecycle import fail
-from batchrun_operator.reconcile.model_server import what_to_mend
 from batchrun_operator.reconcile.observed import Job, Pod
 from batchrun_operator.reconcile.worksheet import Worksheet
 
@@ -24,12 +23,13 @@ def lose_attempt(sheet: Worksheet, key: str, what: str, lost: Lost, jobs: list[J
     return False
 
 
-def fail_by_last_word(sheet: Worksheet, what: str, ended: Ended, reason: str, message: str) -> None:
-    """The runner said that something must be mended first."""
+def fail_by_last_word(
+    sheet: Worksheet, what: str, ended: Ended, reason: str, message: str = "", mend: str = ""
+) -> None:
+    """The runner said that something must be mended first; `mend`: the fix, where the message does not name it."""
     fallback = Reason.INVALID_SPEC if ended.code is ExitCode.BAD_INPUT else Reason.INTERNAL
     known = Reason(reason) if reason in [*Reason] else fallback
     text = message or f"{what} cannot go on; the log of pod {ended.pod.name} says why."
-    mend = what_to_mend(sheet.spec, known)
     fail(sheet, known, f"{text.rstrip('. ')}. {mend}" if mend else text)
 
 

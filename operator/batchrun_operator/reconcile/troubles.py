@@ -45,6 +45,9 @@ def _pod_trouble(sheet: Worksheet, pod: Pod) -> Trouble | None:
         return crash
     if pod.unschedulable and not sheet.patient(stuck_key(pod), sheet.limits.trouble_seconds):
         return Trouble(Reason.UNSCHEDULABLE, _next_step(Reason.UNSCHEDULABLE, pod.unschedulable))
+    refusal = sheet.observed.refusals.get(pod.name)
+    if refusal is not None and not sheet.patient(stuck_key(pod), sheet.limits.trouble_seconds):
+        return Trouble(Reason(refusal.reason), _next_step(Reason(refusal.reason), refusal.message))
     return None
 
 
@@ -77,7 +80,8 @@ def _crash(pod: Pod) -> Trouble | None:
 
 
 _NEXT_STEPS = {
-    Reason.UNSCHEDULABLE: "Add nodes, or lower sandbox.resources.requests, promptsPerPod or numWorkers",
+    Reason.UNSCHEDULABLE: "Add nodes, lower sandbox.resources.requests, promptsPerPod or numWorkers, "
+    "or change podTemplate.nodeSelector, .affinity or .tolerations",
     Reason.QUOTA_EXCEEDED: "It starts by itself when the quota has room; or lower sandbox.resources or numWorkers",
     Reason.POD_REFUSED: "Change the namespace's policy, or podTemplate",
     Reason.CONTAINER_CONFIG_ERROR: "Make the missing Secret, ConfigMap or key; it starts by itself then",

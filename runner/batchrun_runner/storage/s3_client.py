@@ -49,7 +49,12 @@ _NETWORK = (ConnectionFault, HTTPClientError, IncompleteReadError, ResponseStrea
 _NOT_FOUND = {"NoSuchKey", "NotFound", "404"}
 _PRECONDITION = {"PreconditionFailed", "412", "ConditionalRequestConflict"}
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken"}
-_CREDENTIALS = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "UnrecognizedClientException"} | _EXPIRED
+_CREDENTIALS = {
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+    "XAdminUserNotFound",  # versitygw's word for an unknown access key
+} | _EXPIRED
 _DENIED = {"AccessDenied", "AllAccessDisabled", "AccountProblem", "Forbidden", "403"}
 _RETRYABLE = {
     "SlowDown",

@@ -435,6 +435,26 @@ def test_d13_a_runner_that_ends_again_and_again_is_a_condition_with_its_words(wo
     assert condition(calm, "Progressing") == ("True", "Planning")
 
 
+def test_a_pod_whose_volume_is_missing_becomes_a_condition_after_a_moment() -> None:
+    stuck = pod(Role.PLAN, runner=Container("runner", "img", Waiting("ContainerCreating")), phase="Pending")
+    said = {stuck.name: Refusal("ContainerConfigError", 'configmap "prompts" not found')}
+    scene = replace(
+        observed(run(begun()), jobs=(job(Role.PLAN),), pods=(stuck,)), refusals=said, first_seen={stuck_key(stuck): NOW}
+    )
+    assert condition(think(scene), "Progressing") == ("True", "Planning")
+    late = think(scene, LIMITS.trouble_seconds)
+    assert condition(late, "Progressing") == ("False", "ContainerConfigError")
+    assert 'configmap "prompts" not found. Make the missing' in message(late, "Progressing")
+
+
+def test_a_refusal_by_the_store_does_not_blame_the_model_server() -> None:
+    words = StepMessage(reason="InvalidCredentials", message="s3: correct the keys in credentialsSecretRef").encode()
+    scene = observed(run(begun()), jobs=(job(Role.PLAN),), pods=(pod(Role.PLAN, runner=ended_runner(3, words)),))
+    said = message(think(scene), "Failed")
+    assert "correct the keys in credentialsSecretRef. To try again unchanged:" in said
+    assert "wants a key" not in said
+
+
 def test_an_unschedulable_pod_becomes_a_condition_after_a_moment() -> None:
     stuck = pod(runner=Container("runner"), phase="Pending", unschedulable="0/1 nodes: Insufficient cpu.")
     scene = with_plan(1, jobs=(job(),), pods=(stuck,))

@@ -143,6 +143,21 @@ async def test_d05_the_newest_event_of_a_job_without_a_pod_is_its_refusal(words:
     assert (late.refusals["j"].reason, late.refusals["j"].message) == (reason, words)
 
 
+async def test_the_newest_event_of_a_pod_whose_volume_is_missing_says_why_it_does_not_start() -> None:
+    kube, memory = FakeKube(), RunMemory()
+    waiting = await plan_pod(1, None)
+    waiting["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": "ContainerCreating"}}
+    pod = kube.put("pods", waiting)
+    words = 'MountVolume.SetUp failed for volume "dataset" : configmap "prompts" not found'
+    event = {"reason": "FailedMount", "message": words, "lastTimestamp": "2026-01-01T00:00:00Z"}
+    meta = {"name": "e", "namespace": "ns"}
+    kube.put("events", {"metadata": meta, "involvedObject": {"uid": pod["metadata"]["uid"]}, **event})
+    assert (await look(kube, memory)).refusals == {}
+    late = await look(kube, memory, LIMITS.trouble_seconds)
+    refusal = late.refusals[pod["metadata"]["name"]]
+    assert (refusal.reason, refusal.message) == ("ContainerConfigError", words)
+
+
 async def test_a_re_created_run_remembers_nothing_of_its_predecessor() -> None:
     memory = RunMemory(uid="old", plan_id=await plan_id(), plan=plan(1))
     seen = await look(FakeKube(), memory)

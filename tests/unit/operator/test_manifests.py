@@ -17,7 +17,7 @@ from batchrun_api.messages import Signals
 from batchrun_api.outcomes import Reason
 from batchrun_api.plan import Plan, PlanCounts, PlannedBatch
 from batchrun_operator.manifests import batch_job, config_map, merge_job, plan_job, plan_shards
-from batchrun_operator.manifests.images import is_image_reference
+from batchrun_operator.manifests.images import is_image_reference, is_same_image
 from batchrun_operator.manifests.plan_shards import (
     SHARD_LIMIT_BYTES,
     ShardsDamaged,
@@ -234,6 +234,29 @@ def test_d01_an_image_that_can_be_none_gives_way_to_the_runner_image_with_its_ca
     signals = Signals.model_validate_json(template["metadata"]["annotations"][names.ANNOTATION_SIGNALS])
     assert {index: signal.reason for index, signal in signals.sandboxes.items()} == {2: Reason.IMAGE_UNAVAILABLE}
     assert "Bad Image:Tag" in signals.sandboxes[2].message
+
+
+def test_the_runner_image_as_a_prompts_own_choice_is_not_taken_for_a_lost_one() -> None:
+    chosen = batch_job(subject(sandbox={"image": RUNNER_IMAGE}), plan(1), plan(1).batches[0], 1)
+    other = batch_job(subject(), plan(1), plan(1).batches[0], 1)
+    [wanted], [lost] = (sandboxes_of(made["spec"]["template"]["spec"]) for made in (chosen, other))
+    assert wanted["command"][-2:] == ["--runner-image-marker", ""]
+    assert "--runner-image-marker" not in lost["command"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("runner:dev", "runner:dev", True),
+        ("docker.io/library/runner:dev", "runner:dev", True),
+        ("docker.io/a/runner", "a/runner:latest", True),
+        ("localhost:5000/runner", "localhost:5000/runner:latest", True),
+        ("runner:dev", "runner:other", False),
+        ("ghcr.io/library/runner", "runner", False),
+    ],
+)
+def test_names_of_one_image(one: str, other: str, same: bool) -> None:
+    assert is_same_image(one, other) is same
 
 
 @pytest.mark.parametrize(
