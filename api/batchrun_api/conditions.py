@@ -9,7 +9,7 @@ class ConditionType(StrEnum):
     PLANNED = "Planned"
     """True: the data set is read and batches are cut. The message has size, done, to run and new batches."""
     PROGRESSING = "Progressing"
-    """True: work is going on, or waits for something that the reason names and that may come by itself."""
+    """True: work is going on. False: the reason names what holds it up, and the message whether it comes by itself."""
     SUSPENDED = "Suspended"
     """True: `suspend` is set, or the run suspended itself."""
     RATE_LIMITED = "RateLimited"
