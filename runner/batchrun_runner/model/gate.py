@@ -68,8 +68,8 @@ class Gate:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._last_refusal: Failure | None = None
         self._prober: Caller | None = None
-        self._found = asyncio.Event()
-        """Set, and replaced, when the prober has found something."""
+        self._waiting: deque[tuple[Caller, asyncio.Future[bool]]] = deque()
+        """For the prober. True: it is this caller's turn to try; False: look again."""
 
     @property
     def limit(self) -> float:
@@ -164,22 +164,42 @@ class Gate:
             caller.held(failure)
         if self._outage.is_given_up(now) and (caller.was_let_in or now < self._outage.next_try_at):
             raise self._given_up(now)
-        if self._prober is not None:
-            caller.was_let_in = True  # what the prober finds is what this call would find
-            await self._found.wait()
+        if self._prober is not None and not await self._turn(caller):
             return False
         self._prober = caller
         try:
-            await self._around.sleep(max(0.0, self._outage.next_try_at - now))
+            await self._around.sleep(max(0.0, self._outage.next_try_at - self._around.monotonic()))
         except BaseException:
             self._release_prober(caller)
             raise
         return True
 
+    async def _turn(self, caller: Caller) -> bool:
+        """True: the prober has failed and it is this caller's turn. False: something has changed."""
+        caller.was_let_in = True  # what the prober finds is what this call would find
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append((caller, turn))
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if (caller, turn) in self._waiting:
+                self._waiting.remove((caller, turn))
+            self._release_prober(caller)
+            raise
+
     def _release_prober(self, caller: Caller) -> None:
-        if self._prober is caller:
-            self._prober = None
+        """The next in the queue tries: a fault that is one prompt's own must not keep all others waiting."""
+        if self._prober is not caller:
+            return
+        self._prober = None
+        if not self._outage.is_open or self._outage.is_given_up(self._around.monotonic()):
             self._wake_waiting()
+            return
+        while self._waiting and self._prober is None:
+            following, turn = self._waiting.popleft()
+            if not turn.done():  # else it was cancelled
+                self._prober = following
+                turn.set_result(True)
 
     def _end_outage(self) -> None:
         """Whoever was answered ends it, the prober or a call that had started before."""
@@ -188,8 +208,10 @@ class Gate:
         self._outage.answered()
 
     def _wake_waiting(self) -> None:
-        self._found.set()
-        self._found = asyncio.Event()
+        while self._waiting:
+            _, turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(False)
 
     def _given_up(self, now: float) -> FailPrompt:
         words = self._outage.failure.message if self._outage.failure else "no answer"

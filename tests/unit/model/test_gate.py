@@ -265,3 +265,55 @@ def test_a_call_that_waits_hears_what_holds_it_up_before_it_was_ever_made() -> N
     _, seconds = run(work())
     assert [failure.reason for failure in heard] == [Reason.RATE_LIMITED]
     assert 7 <= seconds <= 8
+
+
+def test_prompts_whose_fault_is_their_own_do_not_keep_the_others_waiting() -> None:
+    """They open the breaker, and each of them fails whenever it is its turn to try."""
+
+    async def scene() -> tuple[list[str], float]:
+        policy, loop = RetryPolicy(outage_callers=3), asyncio.get_running_loop()
+        gate = Gate(policy, around())
+
+        async def own_fault() -> str | Failure:
+            await asyncio.sleep(LATENCY_SECONDS)
+            return BROKEN
+
+        async def fine() -> str | Failure:
+            await asyncio.sleep(LATENCY_SECONDS)
+            return "ok"
+
+        bad = [asyncio.create_task(until_done(own_fault, policy, around(), gate, Caller())) for _ in range(3)]
+        await asyncio.sleep(LATENCY_SECONDS * 2)
+        start = loop.time()
+        answers = await asyncio.gather(*(until_done(fine, policy, around(), gate, Caller()) for _ in range(5)))
+        seconds = loop.time() - start
+        for task in bad:
+            task.cancel()
+        await asyncio.gather(*bad, return_exceptions=True)
+        return answers, seconds
+
+    (answers, seconds), _ = run(scene())
+    assert answers == ["ok"] * 5
+    assert seconds < 30, "a prompt that cannot be answered was the only one to try"
+
+
+def test_a_waiting_call_that_is_cancelled_gives_its_turn_away() -> None:
+    async def scene() -> str:
+        policy = RetryPolicy()
+        gate, down = Gate(policy, around()), True
+
+        async def attempt() -> str | Failure:
+            await asyncio.sleep(LATENCY_SECONDS)
+            return REFUSED if down else "ok"
+
+        calls = [asyncio.create_task(until_done(attempt, policy, around(), gate, Caller())) for _ in range(4)]
+        await asyncio.sleep(1)
+        for cancelled in calls[:3]:
+            cancelled.cancel()
+        await asyncio.sleep(1)
+        down = False
+        return await calls[3]
+
+    answer, seconds = run(scene())
+    assert answer == "ok"
+    assert seconds < 120
