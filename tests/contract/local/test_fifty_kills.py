@@ -5,6 +5,7 @@ Fifty-two starts at about a second of CPU each: five minutes were measured on tw
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
@@ -54,7 +55,7 @@ class Story:
             START_UP: (lambda: True, 0.8),
             PLANNING: (lambda: self.plans() > plans, 0.05),
             BATCHES: (lambda: self.model.requests >= requests + enough, 0.2),
-            MERGE: (lambda: self.half_results() > half_results, 0.05),
+            MERGE: (lambda: bool(self.half_results() - half_results), 0.05),
         }
         has_come, longest_seconds = moments[phase]
         with self.place.start("--sandbox", "process") as process:
@@ -76,9 +77,11 @@ class Story:
         """How many plans have begun to be written."""
         return len(list((self.place.result / "plans").glob("*")))
 
-    def half_results(self) -> int:
-        """Results that a merge has begun to write, those that were killed with their merge included."""
-        return sum(1 for _ in (self.place.result / ".batchrun").rglob("trajectories.jsonl"))
+    def half_results(self) -> set[str]:
+        """Results that a merge has begun to write. The run removes folders meanwhile, which os.walk passes over."""
+        return {
+            folder for folder, _, files in os.walk(self.place.result / ".batchrun") if "trajectories.jsonl" in files
+        }
 
     def look(self) -> None:
         """Judge the store against the model's requests."""
