@@ -6,6 +6,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from batchrun_api.outcomes import Reason
@@ -56,6 +57,32 @@ class Caller:
         self.was_let_in = False
 
 
+class _Line:
+    """Callers that wait, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._places: deque[tuple[Caller, asyncio.Future[bool]]] = deque()
+
+    async def wait(self, caller: Caller) -> bool:
+        """What `wake_first` tells this caller."""
+        woken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._places.append((caller, woken))
+        try:
+            return await woken
+        finally:
+            with suppress(ValueError):  # it was taken out of the line to be woken
+                self._places.remove((caller, woken))
+
+    def wake_first(self, word: bool) -> Caller | None:
+        """Wakes whoever has waited longest, and says who it is; None: nobody waits."""
+        while self._places:
+            caller, woken = self._places.popleft()
+            if not woken.done():  # else it was cancelled, and has not run since
+                woken.set_result(word)
+                return caller
+        return None
+
+
 class Gate:
     """Every attempt goes through `enter` and ends with `leave`."""
 
@@ -65,11 +92,11 @@ class Gate:
         self._outage = Outage(policy)
         self._news = _News(tell)
         self._under_way = 0
-        self._queue: deque[asyncio.Future[None]] = deque()
+        self._for_room = _Line()
         self._last_refusal: Failure | None = None
         self._prober: Caller | None = None
-        self._waiting: deque[tuple[Caller, asyncio.Future[bool]]] = deque()
-        """For the prober. True: it is this caller's turn to try; False: look again."""
+        self._for_prober = _Line()
+        """Told True: it is this caller's turn to try; False: look again."""
 
     @property
     def limit(self) -> float:
@@ -90,7 +117,7 @@ class Gate:
                 break
             else:
                 self._hold(caller)
-                await self._next_place()
+                await self._next_place(caller)
         caller.round = self._limiter.round
         caller.was_let_in = True
         self._under_way += 1
@@ -136,23 +163,17 @@ class Gate:
         if self._last_refusal is not None:
             caller.held(self._last_refusal)
 
-    async def _next_place(self) -> None:
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append(place)
+    async def _next_place(self, caller: Caller) -> None:
         try:
-            await place
+            await self._for_room.wait(caller)
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                self._call_next()
-            else:
-                self._queue.remove(place)
+            self._call_next()  # it may have been woken for a place that it does not take
             raise
 
     def _call_next(self) -> None:
         """Wake as many as there is room for; each looks for itself."""
         woken = 0
-        while self._queue and self._limiter.has_room(self._under_way + woken):
-            self._queue.popleft().set_result(None)
+        while self._limiter.has_room(self._under_way + woken) and self._for_room.wake_first(True) is not None:
             woken += 1
 
     # ---- Outage ----------------------------------------------------------------------------------------------------
@@ -177,13 +198,9 @@ class Gate:
     async def _turn(self, caller: Caller) -> bool:
         """True: the prober has failed and it is this caller's turn. False: something has changed."""
         caller.was_let_in = True  # what the prober finds is what this call would find
-        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting.append((caller, turn))
         try:
-            return await turn
+            return await self._for_prober.wait(caller)
         except asyncio.CancelledError:
-            if (caller, turn) in self._waiting:
-                self._waiting.remove((caller, turn))
             self._release_prober(caller)
             raise
 
@@ -192,14 +209,10 @@ class Gate:
         if self._prober is not caller:
             return
         self._prober = None
-        if not self._outage.is_open or self._outage.is_given_up(self._around.monotonic()):
+        if self._outage.is_open and not self._outage.is_given_up(self._around.monotonic()):
+            self._prober = self._for_prober.wake_first(True)
+        else:
             self._wake_waiting()
-            return
-        while self._waiting and self._prober is None:
-            following, turn = self._waiting.popleft()
-            if not turn.done():  # else it was cancelled
-                self._prober = following
-                turn.set_result(True)
 
     def _end_outage(self) -> None:
         """Whoever was answered ends it, the prober or a call that had started before."""
@@ -208,10 +221,8 @@ class Gate:
         self._outage.answered()
 
     def _wake_waiting(self) -> None:
-        while self._waiting:
-            _, turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(False)
+        while self._for_prober.wake_first(False) is not None:
+            pass
 
     def _given_up(self, now: float) -> FailPrompt:
         words = self._outage.failure.message if self._outage.failure else "no answer"

@@ -1,7 +1,7 @@
 """The gate in front of the model, in simulated time: how rate limits and outages are shared by all calls."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -317,3 +317,31 @@ def test_a_waiting_call_that_is_cancelled_gives_its_turn_away() -> None:
     answer, seconds = run(scene())
     assert answer == "ok"
     assert seconds < 120
+
+
+def test_a_call_that_is_cancelled_while_it_waits_for_room_harms_no_other() -> None:
+    """Cancelled in the very moment in which a place becomes free, before it has run again."""
+
+    async def scene() -> list[str]:
+        policy = RetryPolicy()
+        gate = Gate(policy, around())
+        answers: Iterator[str | Failure] = iter([limited(), *["ok"] * 20])
+        cancelled: list[asyncio.Task[str]] = []
+
+        async def attempt() -> str | Failure:
+            await asyncio.sleep(LATENCY_SECONDS)
+            for task in cancelled:
+                task.cancel()
+            return next(answers)
+
+        calls = [asyncio.create_task(until_done(attempt, policy, around(), gate, Caller()))]
+        await asyncio.sleep(LATENCY_SECONDS * 1.5)
+        calls += [asyncio.create_task(until_done(attempt, policy, around(), gate, Caller())) for _ in range(4)]
+        cancelled += calls[2:4]
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert all(task.cancelled() for task in cancelled)
+        return [task.result() for task in calls if task not in cancelled]
+
+    answers, seconds = run(scene())
+    assert answers == ["ok"] * 3
+    assert seconds < 60
