@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from batchrun_api.spec.base import WEB_ADDRESS, ApiModel, ConfigMapKeyRef, ObjectName, Rule, given
+from batchrun_api.spec.base import NO_NUL, WEB_ADDRESS, ApiModel, ConfigMapKeyRef, ObjectName, Rule, given
 from batchrun_api.spec.output import S3Access
 
 # What a ConfigMap can carry beside the rest of the run's configuration (etcd refuses objects above 1.5 MiB).
@@ -22,7 +22,7 @@ class ClaimFile(ApiModel):
 
     claim_name: ObjectName
     """Name of the claim. It is mounted read-only, in the plan pod alone."""
-    path: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00]*$")]
+    path: Annotated[str, Field(min_length=1, max_length=1024, pattern=NO_NUL)]
     """The file, counted from the root of the volume: sets/prompts.jsonl."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
