@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from batchrun_runner.export.options import ExportOptions, Format, Reasoning
 from batchrun_runner.standard_output import READER_GONE, GuardedOutput
 
 app = typer.Typer(
@@ -38,22 +39,6 @@ class TableFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     YAML = "yaml"
-
-
-class ExportForm(StrEnum):
-    """Forms of an export."""
-
-    OPENAI = "openai"
-    HERMES = "hermes"
-    PARQUET = "parquet"
-
-
-class ExportReasoning(StrEnum):
-    """Where the reasoning goes in an export."""
-
-    FIELD = "field"
-    TAGS = "tags"
-    DROP = "drop"
 
 
 class ExportTools(StrEnum):
@@ -117,13 +102,13 @@ def export(
     source: Annotated[
         str, typer.Argument(metavar="FOLDER|FILE", help="A result folder, or a file of its rows.", show_default=False)
     ],
-    form: Annotated[ExportForm, typer.Option("--format", help="What is written.", show_default=False)],
+    form: Annotated[Format, typer.Option("--format", help="What is written.", show_default=False)],
     output: Annotated[
         str | None, typer.Option(help="Default: beside the rows. -: standard output (JSONL only).", show_default=False)
     ] = None,
     completed_only: Annotated[bool, typer.Option("--completed-only", help="Only rows with a final answer.")] = False,
     reasoning: Annotated[
-        ExportReasoning | None,
+        Reasoning | None,
         typer.Option(
             help="Default: field (reasoning_content) for openai, tags (<think>) for hermes.", show_default=False
         ),
@@ -136,14 +121,13 @@ def export(
 ) -> None:
     """Write trajectories in a form that trainers take: openai, hermes (JSONL) or parquet. Exit code 2: bad input."""
     _end_on_sigterm()
-    from batchrun_runner.export.chat import Reasoning
-    from batchrun_runner.export.command import ExportOptions, Format, run_export
+    from batchrun_runner.export.command import run_export
 
     options = ExportOptions(
-        Format(form.value),
+        form,
         output,
         completed_only,
-        Reasoning(reasoning.value) if reasoning else None,
+        reasoning,
         tools_as_json=tools is ExportTools.JSON,
         metadata=not no_metadata,
         overwrite=overwrite,
@@ -234,9 +218,10 @@ def run() -> None:
     _use_a_width_that_can_be_read(os.environ)
     # Looking for plugins of pydantic reads the metadata of every installed package, at each start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    if not _POD_VERBS.isdisjoint(sys.argv[1:2]):
+    verb = "".join(sys.argv[1:2])
+    if verb in _POD_VERBS:
         sys.exit(app())
-    _open_closed_streams("".join(sys.argv[1:2]))
+    _open_closed_streams(verb)
     output = GuardedOutput(sys.stdout)
     sys.stdout = output
     code: int | str | None = 0

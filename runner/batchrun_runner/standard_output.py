@@ -8,6 +8,13 @@ READER_GONE = 128 + 13
 """The shell's convention for a process that SIGPIPE ended."""
 
 
+def send_nowhere(stream: TextIO) -> None:
+    """What is still in the stream's buffer, and whatever else writes there, must not fail again at the exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
 class GuardedOutput:
     """Standard output whose loss is told once and never raised; what is written afterwards goes nowhere."""
 
@@ -42,10 +49,7 @@ class GuardedOutput:
         return getattr(self._stream, name)
 
     def _lose(self, error: OSError) -> None:
-        # What is still in the stream's buffer, and whatever else writes there, must not fail again at the exit.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self._stream.fileno())
-        os.close(nowhere)
+        send_nowhere(self._stream)
         if self.error is None:
             self.error = error
             self.when_lost(error)

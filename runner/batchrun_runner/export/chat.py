@@ -1,27 +1,17 @@
 """`openai`: the messages of the chat completions API, as trainers take them (docs/trajectories.md)."""
 
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Any
 
 import orjson
 
 from batchrun_runner.agent.conversation import gpt_value
+from batchrun_runner.export.options import Reasoning
 from batchrun_runner.export.turns import Said, said
 
 _ROLES = {"system": "system", "human": "user"}
 METADATA = ("prompt_index", "key", "id", "outcome", "reason", "completed", "reward")
 """Columns that go along; the model stands there too."""
-
-
-class Reasoning(StrEnum):
-    """Where the reasoning of a reply goes."""
-
-    FIELD = "field"
-    """`reasoning_content` of the message: what the chat templates of reasoning models read."""
-    TAGS = "tags"
-    """`<think>` tags before the text."""
-    DROP = "drop"
 
 
 def chat_row(row: dict[str, Any], reasoning: Reasoning, *, tools_as_json: bool, metadata: bool) -> dict[str, Any]:

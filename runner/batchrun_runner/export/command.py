@@ -1,48 +1,25 @@
 """The verb: a result in, one file in another form out."""
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import orjson
 
-from batchrun_runner.export.chat import METADATA, Reasoning, chat_row
+from batchrun_runner.export.chat import METADATA, chat_row
 from batchrun_runner.export.errors import ExportFailed
 from batchrun_runner.export.hermes import KEPT, OURS, hermes_row
+from batchrun_runner.export.options import ExportOptions, Format, Reasoning
 from batchrun_runner.export.reading import SourceRow, read_rows, rows_file
 from batchrun_runner.export.writing import check_target, replacing
 from batchrun_runner.model.clean import dumps
+from batchrun_runner.standard_output import send_nowhere
 
 STDOUT = "-"
 Encode = Callable[[dict[str, Any]], dict[str, Any]]
-
-
-class Format(StrEnum):
-    """What is written."""
-
-    OPENAI = "openai"
-    HERMES = "hermes"
-    PARQUET = "parquet"
-
-
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """What a user asked for."""
-
-    format: Format
-    output: str | None = None
-    """None: beside what is read; `-`: standard output."""
-    completed_only: bool = False
-    reasoning: Reasoning | None = None
-    """None: `field` for openai, `tags` for hermes."""
-    tools_as_json: bool = False
-    metadata: bool = True
-    overwrite: bool = False
 
 
 def run_export(path: Path, options: ExportOptions) -> int:
@@ -119,7 +96,7 @@ def _to_stdout(source: Path, options: ExportOptions, tally: _Tally) -> int:
         return 0
     except OSError as error:
         # Python must not stumble over the rest at its end. A reader that has seen enough (`| head`) is no error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        send_nowhere(sys.stdout)
         if isinstance(error, BrokenPipeError):
             return 0
         raise ExportFailed(f"standard output: cannot be written: {error.strerror or error}") from error

@@ -14,7 +14,7 @@ _CALL_BLOCK = re.compile(r"\n?<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool call and what came back."""
+    """One tool call."""
 
     id: str
     name: str

@@ -11,8 +11,8 @@ import pytest
 from tests.unit.data.support import Run, reference_rows
 from tests.unit.export.support import lines, rich
 
-from batchrun_runner.export.chat import Reasoning
-from batchrun_runner.export.command import ExportOptions, Format, run_export
+from batchrun_runner.export.command import run_export
+from batchrun_runner.export.options import ExportOptions, Format, Reasoning
 
 OPENAI = ExportOptions(Format.OPENAI)
 BATCHRUN = Path(sys.executable).with_name("batchrun")

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.data.support import Run, answered, failed, reference_rows
 from tests.unit.export.support import COMMAND, RESULT, TOOLS, lines, load, rich
 
-from batchrun_runner.export.chat import Reasoning
-from batchrun_runner.export.command import ExportOptions, Format, run_export
+from batchrun_runner.export.command import run_export
+from batchrun_runner.export.options import ExportOptions, Format, Reasoning
 
 FEATURES = datasets.Features(
     {

@@ -8,7 +8,8 @@ import pytest
 from tests.unit.data.support import Run, answered
 from tests.unit.export.support import load, rich
 
-from batchrun_runner.export.command import ExportOptions, Format, run_export
+from batchrun_runner.export.command import run_export
+from batchrun_runner.export.options import ExportOptions, Format
 from batchrun_runner.export.parquet import SCHEMA
 
 PARQUET = ExportOptions(Format.PARQUET)
