@@ -3,12 +3,15 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
 from batchrun_api.names import ENV_API_KEY, ENV_EPHEMERAL_SYSTEM_PROMPT
 from batchrun_api.spec import BatchRun, BatchRunSpec, PrefillMessage
 from batchrun_api.wording import plain_words
+
+OPENROUTER_KEY = "OPENROUTER_API_KEY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,17 @@ class RunSettings:
     """None: the server needs no key."""
     ephemeral_system_prompt: str | None = field(default=None, repr=False)
     prefill_messages: tuple[PrefillMessage, ...] = field(default=(), repr=False)
+
+    @property
+    def secrets(self) -> list[str | None]:
+        """Texts that nothing that is kept or logged may quote."""
+        return [self.api_key, self.ephemeral_system_prompt, *(message.content for message in self.prefill_messages)]
+
+
+def key_variable(base_url: str) -> str:
+    """The environment variable that holds the key for a base URL. Raises ValueError for what is no URL."""
+    host = urlsplit(base_url).hostname or ""
+    return OPENROUTER_KEY if host == "openrouter.ai" or host.endswith(".openrouter.ai") else "OPENAI_API_KEY"
 
 
 class PrefillInvalid(ValueError):

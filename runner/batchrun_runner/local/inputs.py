@@ -12,10 +12,9 @@ from batchrun_api.spec.model import OPENROUTER_URL
 from batchrun_runner import settings as run_settings
 from batchrun_runner.dataset.sources import Source, file_source, source_of, text_source
 from batchrun_runner.documents import RunFile
-from batchrun_runner.settings import PrefillInvalid, RunSettings, prefill_messages
+from batchrun_runner.settings import OPENROUTER_KEY, PrefillInvalid, RunSettings, key_variable, prefill_messages
 
 DEMO_MODEL = "demo/scripted"
-_OPENROUTER_KEY = "OPENROUTER_API_KEY"
 
 
 class BadInput(Exception):
@@ -78,12 +77,6 @@ def is_embedded_demo(run_file: RunFile) -> bool:
     return model.name == DEMO_MODEL and model.base_url == OPENROUTER_URL
 
 
-def key_variable(base_url: str) -> str:
-    """The environment variable that holds the key for a base URL. Raises ValueError for what is no URL."""
-    host = urlsplit(base_url).hostname or ""
-    return _OPENROUTER_KEY if host == "openrouter.ai" or host.endswith(".openrouter.ai") else "OPENAI_API_KEY"
-
-
 def _api_key(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> str | None:
     """OPENROUTER_API_KEY goes to openrouter.ai and nowhere else, OPENAI_API_KEY to any other base URL."""
     if is_embedded_demo(run_file):
@@ -93,7 +86,7 @@ def _api_key(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> str |
     except ValueError as error:
         raise BadInput(f"{file}: spec.model.baseURL is no web address: {error}") from error
     key = environ.get(variable) or None
-    if key is None and variable == _OPENROUTER_KEY:
+    if key is None and variable == OPENROUTER_KEY:
         raise BadInput(f"{file}: spec.model.baseURL is openrouter.ai, which needs a key: set {variable}")
     if key is not None and not (key.isascii() and key.isprintable()):
         raise BadInput(f"{variable} holds characters that no HTTP header takes: copy the key again")

@@ -1,9 +1,8 @@
 """What a user of one machine has to mend before the run can go on: key, model name or address."""
 
 from batchrun_api.outcomes import Reason
-from batchrun_runner.local.inputs import key_variable
 from batchrun_runner.model.errors import StopRun
-from batchrun_runner.settings import RunSettings
+from batchrun_runner.settings import RunSettings, key_variable
 
 
 def what_to_mend(error: StopRun, settings: RunSettings) -> str:

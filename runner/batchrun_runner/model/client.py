@@ -63,12 +63,11 @@ class ModelClient:
     @classmethod
     def from_settings(cls, settings: RunSettings, tell: Tell = _tell_nobody) -> Self:
         """The client of a run."""
-        prefill = [message.content for message in settings.prefill_messages]
         model = settings.spec.model
         return cls(
             model,
             settings.api_key,
-            secrets=[settings.ephemeral_system_prompt, *prefill],
+            secrets=settings.secrets,
             policy=replace(POLICY, outage_seconds=model.outage_timeout_seconds),
             tell=tell,
         )

@@ -22,8 +22,7 @@ def sampling_of(settings: RunSettings) -> str:
     A value of `model.extraBody` whose name says that it is a secret, or that quotes one of the run's secrets, is
     withheld.
     """
-    prefill = [message.content for message in settings.prefill_messages]
-    guard = SecretsGuard([settings.api_key, settings.ephemeral_system_prompt, *prefill])
+    guard = SecretsGuard(settings.secrets)
     fields = {name: value for name, value in standing_fields(settings.spec.model).items() if name not in _TRANSPORT}
     return dumps(_shown(fields, guard)).decode()
 

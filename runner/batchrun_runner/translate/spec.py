@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from pydantic import ValidationError
 
@@ -12,7 +12,7 @@ from batchrun_api.checks import distribution_of, spec_problems
 from batchrun_api.spec import BatchRun
 from batchrun_api.spec.model import DEFAULT_MODEL, OPENROUTER_URL
 from batchrun_api.toolsets import WORKING_TOOLSETS
-from batchrun_runner.settings import PrefillInvalid, prefill_messages
+from batchrun_runner.settings import PrefillInvalid, key_variable, prefill_messages
 from batchrun_runner.translate.words import NotTranslated
 
 FIELDS = {
@@ -102,8 +102,6 @@ def translation(values: Mapping[str, str]) -> Translation:
         made.say(
             "filters", "the reference discards every sample without reasoning, and here there is none; so they are kept"
         )
-    if made.spec["model"].get("openRouter") and not _is_openrouter(made):
-        made.say("model.openRouter", "sent to openrouter.ai only, so not to this baseURL")
     _check(made)
     return made
 
@@ -200,14 +198,12 @@ def _flag(name: str, value: str) -> bool:
     raise NotTranslated(f"--{name}: is True or False, and the word after it is neither")
 
 
-def _is_openrouter(made: Translation) -> bool:
-    host = urlsplit(made.spec["model"].get("baseURL", OPENROUTER_URL)).hostname or ""
-    return host == "openrouter.ai" or host.endswith(".openrouter.ai")
-
-
 def _key(made: Translation, values: Mapping[str, str]) -> None:
     """The key is a secret, and a file is no place for it."""
-    variable = "OPENROUTER_API_KEY" if _is_openrouter(made) else "OPENAI_API_KEY"
+    try:
+        variable = key_variable(made.spec["model"].get("baseURL", OPENROUTER_URL))
+    except ValueError as error:
+        raise NotTranslated("--base_url: is no web address") from error
     made.say("model", f"--api_key is not written down. On this machine: export {variable}=...")
     made.say("model", "On a cluster: kubectl create secret generic model-api-key --from-literal=api-key=...")
     made.say("model", "and below model: apiKeySecretRef: {name: model-api-key, key: api-key}")

@@ -132,6 +132,11 @@ def test_no_mistake_shows_a_key_either(capsys: pytest.CaptureFixture[str]) -> No
         assert KEY not in refused(capsys, *words)
 
 
+def test_a_base_url_that_is_none_is_refused_by_its_flag_beside_a_key_too(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--dataset_file=a", "--batch_size=1", "--run_name=a", "--base_url=http://[", "--api_key=abc"]
+    assert "--base_url: is no web address" in refused(capsys, *words)
+
+
 def test_prefill_messages_are_read_from_their_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "prefill.json"
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
