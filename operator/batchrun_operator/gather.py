@@ -40,14 +40,15 @@ async def gather(api: Api, raw_run: Json, memory: RunMemory, now: datetime, limi
     shards = await _shards(api, run, memory)
     held = timers.keys(Observed(run, jobs, pods))
     first_seen = memory.first_seen.update(held, now)
+    clock = Clock(now, first_seen, limits)
     return Observed(
         run=run,
         jobs=jobs,
         pods=pods,
         shards=shards,
         plan_log=await _plan_log(api, run, pods, memory) if shards.plan is None and not shards.damage else None,
-        model_hints=await _model_hints(api, run, pods, memory, Clock(now, first_seen, limits)),
-        refusals=memory.refusals | await _said_in_events(api, run, jobs, pods, Clock(now, first_seen, limits)),
+        model_hints=await _model_hints(api, run, pods, memory, clock),
+        refusals=memory.refusals | await _said_in_events(api, run, jobs, pods, clock),
         first_seen=first_seen,
     )
 

@@ -167,7 +167,7 @@ class Observed:
     plan_log: PlanLog | None = None
     """Only read while there are no shards."""
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
-    """By name of the Job that was refused, or whose pod was."""
+    """By name of the Job that was refused, or whose pod was; or of a pod that cannot start."""
     model_hints: Mapping[str, ModelHint] = field(default_factory=dict)
     """By name of the pod, for a few running batch pods: what their logs said of the model at the last look."""
     first_seen: Mapping[str, datetime] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from batchrun_api.conditions import Reason
 from batchrun_api.messages import StepMessage
 from batchrun_operator.reconcile.attempts import Active, runner_of
 from batchrun_operator.reconcile.conditions import shortened_text
-from batchrun_operator.reconcile.observed import Container, Pod, Terminated, Waiting
+from batchrun_operator.reconcile.observed import Container, Pod, Refusal, Terminated, Waiting
 from batchrun_operator.reconcile.timers import NEVER_REASONS, PULL_REASONS, podless_key, stuck_key
 from batchrun_operator.reconcile.worksheet import Worksheet
 
@@ -32,7 +32,7 @@ def trouble_of(sheet: Worksheet, active: Active) -> Trouble | None:
     refusal = sheet.observed.refusals.get(active.job.name)
     if sheet.patient(podless_key(active.job), sheet.limits.trouble_seconds) or refusal is None:
         return None
-    return Trouble(Reason(refusal.reason), _next_step(Reason(refusal.reason), refusal.message))
+    return _refused(refusal)
 
 
 def _pod_trouble(sheet: Worksheet, pod: Pod) -> Trouble | None:
@@ -43,12 +43,17 @@ def _pod_trouble(sheet: Worksheet, pod: Pod) -> Trouble | None:
     crash = _crash(pod)
     if crash is not None:
         return crash
-    if pod.unschedulable and not sheet.patient(stuck_key(pod), sheet.limits.trouble_seconds):
-        return Trouble(Reason.UNSCHEDULABLE, _next_step(Reason.UNSCHEDULABLE, pod.unschedulable))
     refusal = sheet.observed.refusals.get(pod.name)
-    if refusal is not None and not sheet.patient(stuck_key(pod), sheet.limits.trouble_seconds):
-        return Trouble(Reason(refusal.reason), _next_step(Reason(refusal.reason), refusal.message))
-    return None
+    if pod.unschedulable:
+        refusal = Refusal(Reason.UNSCHEDULABLE.value, pod.unschedulable)
+    if refusal is None or sheet.patient(stuck_key(pod), sheet.limits.trouble_seconds):
+        return None
+    return _refused(refusal)
+
+
+def _refused(refusal: Refusal) -> Trouble:
+    reason = Reason(refusal.reason)
+    return Trouble(reason, _next_step(reason, refusal.message))
 
 
 def _container_trouble(container: Container | None) -> Trouble | None:
