@@ -149,7 +149,7 @@ class Agent:
             return None
         message = f"no answer after {limits.max_turns} model calls"
         try:
-            with talk.waiting_for_model():
+            with talk.for_model.running():
                 reply = await self.model.query(talk.closing_messages(), talk.tools, final=True, held=talk.hold_up)
             talk.add_closing_turn(reply)
         except FailPrompt as error:
@@ -173,7 +173,7 @@ class Agent:
 
     async def query(self, talk: Talk) -> Reply:
         """One model call."""
-        with talk.waiting_for_model():
+        with talk.for_model.running():
             reply = await self.model.query(talk.messages, talk.tools, held=talk.hold_up)
         talk.add_reply(reply)
         return reply
@@ -184,7 +184,7 @@ class Agent:
         if fault is not None:
             talk.add_refusal(call, fault)
             return False
-        with talk.in_tool():
+        with talk.in_tools.running():
             result = await toolbox.execute(call.name, call.arguments or {})
         talk.add_result(call, result.content, failed=result.failed)
         return True

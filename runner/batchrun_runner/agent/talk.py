@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from batchrun_api.outcomes import Outcome, Reason
@@ -32,6 +32,23 @@ class End:
     """It ended after unusable replies."""
 
 
+class Stopwatch:
+    """Adds up the time that passes while it runs."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self.seconds = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Counts the time in it, also when an error or the time limit ends it."""
+        start = self._monotonic()
+        try:
+            yield
+        finally:
+            self.seconds += self._monotonic() - start
+
+
 @dataclass(slots=True)
 class Talk:
     """One prompt's conversation. `unsaved`: messages that are sent before the prompt and never kept."""
@@ -40,7 +57,7 @@ class Talk:
     system_prompt: str | None
     unsaved: list[dict[str, Any]]
     tools: list[dict[str, Any]]
-    monotonic: Callable[[], float]
+    monotonic: InitVar[Callable[[], float]]
     messages: list[dict[str, Any]] = field(init=False)
     turns: list[Turn] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
@@ -53,14 +70,15 @@ class Talk:
     unusable_reason: Reason | None = None
     unusable_turn: Turn | None = None
     """The last reply, if it cannot be sent back; kept only when it stays the last."""
-    model_seconds: float = 0.0
-    tool_seconds: float = 0.0
+    for_model: Stopwatch = field(init=False)
+    in_tools: Stopwatch = field(init=False)
     last_prompt_tokens: int = 0
     """Of the last reply; the next prompt is longer, unless the server cuts it (b16)."""
     held_up_by: Failure | None = None
     """Why the call that is asked now has no reply yet; None: nothing has gone wrong with it."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, monotonic: Callable[[], float]) -> None:
+        self.for_model, self.in_tools = Stopwatch(monotonic), Stopwatch(monotonic)
         before = _one_system_message(self.system_prompt, self.unsaved)
         self.messages = [*before, {"role": "user", "content": self.prompt}]
 
@@ -68,24 +86,6 @@ class Talk:
     def tool_names(self) -> tuple[str, ...]:
         """Names of the offered tools."""
         return tuple(tool["function"]["name"] for tool in self.tools)
-
-    @contextmanager
-    def waiting_for_model(self) -> Iterator[None]:
-        """Counts the time in it, also when an error or the time limit ends it."""
-        start = self.monotonic()
-        try:
-            yield
-        finally:
-            self.model_seconds += self.monotonic() - start
-
-    @contextmanager
-    def in_tool(self) -> Iterator[None]:
-        """The same for a tool call."""
-        start = self.monotonic()
-        try:
-            yield
-        finally:
-            self.tool_seconds += self.monotonic() - start
 
     def hold_up(self, failure: Failure) -> None:
         """Note what holds the present call up."""
@@ -159,8 +159,8 @@ class Talk:
             assistant_turns=len(self.turns),
             turns_with_reasoning=sum(turn.has_reasoning for turn in self.turns),
             seconds=seconds,
-            model_seconds=self.model_seconds,
-            tool_seconds=self.tool_seconds,
+            model_seconds=self.for_model.seconds,
+            tool_seconds=self.in_tools.seconds,
         )
 
     def _count(self, reply: Reply) -> None:

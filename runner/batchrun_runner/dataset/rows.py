@@ -119,11 +119,11 @@ def _syntax_fault(error: json.JSONDecodeError) -> _Fault:
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise _Fault(f"it has the key {one_line(name, 60)!r} twice", "keep one of them")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _Fault(f"it has the key {one_line(name, 60)!r} twice", "keep one of them")
+        found[name] = value
     return found
 
 

@@ -1,12 +1,12 @@
 """The file that an export becomes: whole, or not there at all; nothing foreign is ever replaced unasked."""
 
-import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from batchrun_runner.export.errors import ExportFailed
+from batchrun_runner.storage.folder import sync_file
 
 
 def check_target(target: Path, source: Path, is_ours: Callable[[Path], bool], *, overwrite: bool) -> None:
@@ -42,17 +42,9 @@ def replacing(target: Path) -> Iterator[Path]:
     try:
         try:
             yield part
-            _sync(part)
+            sync_file(part)
             part.replace(place)
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
         raise ExportFailed(f"{target}: cannot be written: {error.strerror or error}; nothing was written") from error
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

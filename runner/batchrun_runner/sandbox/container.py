@@ -76,10 +76,7 @@ class ContainerBackend:
         image = await self._ensure_image(request.image or self._default_image)
         helper = await self._find_helper()
         name = f"batchrun-{secrets.token_hex(6)}"
-        try:
-            folder = await asyncio.to_thread(self._workspace.new_folder)
-        except OSError as error:
-            raise SandboxUnavailable(Reason.SANDBOX_UNAVAILABLE, f"its folder cannot be made: {error}") from error
+        folder = await self._workspace.sandbox_folder()
         # podman's monitor leaves a file `oom` where it was started when a container runs out of memory.
         launched = Launched(folder, self._command(name, image, helper, folder, request), None, folder)
         self._open[name] = launched

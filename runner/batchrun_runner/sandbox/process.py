@@ -39,10 +39,7 @@ class ProcessBackend:
             detail = f"process mode has no images, and this row wants {request.image}: run with --sandbox container"
             raise SandboxUnavailable(Reason.IMAGE_UNAVAILABLE, detail)
         helper = await self._find_helper()
-        try:
-            folder = await asyncio.to_thread(self._workspace.new_folder)
-        except OSError as error:
-            raise SandboxUnavailable(Reason.SANDBOX_UNAVAILABLE, f"its folder cannot be made: {error}") from error
+        folder = await self._workspace.sandbox_folder()
         launched = Launched(folder, self._command(helper, folder), _environment(folder, self._environ), folder / "work")
         self._open.add(launched)
 

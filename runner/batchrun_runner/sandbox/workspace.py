@@ -4,6 +4,7 @@ A process holds a lock on its folder, which the kernel lets go of however the pr
 tell a folder that is in use from one that a killed process left behind.
 """
 
+import asyncio
 import fcntl
 import os
 import shutil
@@ -11,6 +12,9 @@ import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
+
+from batchrun_api.outcomes import Reason
+from batchrun_runner.sandbox.errors import SandboxUnavailable
 
 _PREFIX = "batchrun-"
 _UNBORN = ".batchrun-"
@@ -38,6 +42,13 @@ class Workspace:
         folder.mkdir()
         folder.chmod(_ANY_UID_MAY_ENTER)  # any uid of an image must reach the socket
         return folder
+
+    async def sandbox_folder(self) -> Path:
+        """The same for a sandbox that is to be opened. Raises SandboxUnavailable."""
+        try:
+            return await asyncio.to_thread(self.new_folder)
+        except OSError as error:
+            raise SandboxUnavailable(Reason.SANDBOX_UNAVAILABLE, f"its folder cannot be made: {error}") from error
 
     def close(self) -> None:
         """Remove everything. May be called again, and used again afterwards."""

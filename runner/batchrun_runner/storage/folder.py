@@ -138,7 +138,7 @@ class FolderStore:
             if not (consume and _moved(path, temporary)):
                 shutil.copyfile(path, temporary)
             if durable and self._syncs:
-                _sync(temporary)
+                sync_file(temporary)
             return self._publish(temporary, key, if_match, if_none_match)
 
     def honours_conditions(self) -> bool:
@@ -234,7 +234,8 @@ def _write_all(descriptor: int, body: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _sync(path: Path) -> None:
+def sync_file(path: Path) -> None:
+    """What is in the file survives a power cut from now on."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
