@@ -2,6 +2,8 @@
 
 import re
 
+from batchrun_api.image_names import whole_name
+
 _LONGEST_CHARS = 1024
 _LONGEST_NAME_CHARS = 255
 
@@ -23,8 +25,8 @@ def is_same_image(one: str, other: str) -> bool:
 
 
 def _whole(image: str) -> str:
-    short = image.removeprefix("docker.io/").removeprefix("library/")
-    return short if "@" in short or ":" in short.rpartition("/")[2] else f"{short}:latest"
+    name = whole_name(image)
+    return name if "@" in name or ":" in name.rpartition("/")[2] else f"{name}:latest"
 
 
 def is_image_reference(text: str) -> bool:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from batchrun_api.image_names import whole_name
 from batchrun_api.names import HELPER_DIR, SANDBOX_SOCKET_DIR, SOCKET_NAME
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_runner.sandbox.backend import SandboxLease, SandboxRequest, lease
@@ -33,17 +34,6 @@ def find_engine(path: str | None = None) -> str | None:
     """The container engine's client on the search path, podman first; None when there is none."""
     found = next((found for name in _ENGINES if (found := shutil.which(name, path=path))), None)
     return str(Path(found).absolute()) if found else None
-
-
-def whole_name(image: str) -> str:
-    """An image's name with its registry, as docker reads it: `python:3` is docker.io/library/python:3.
-
-    podman asks which registry is meant, or refuses, unless it is configured.
-    """
-    first, slash, _ = image.partition("/")
-    if slash and (first == "localhost" or "." in first or ":" in first):
-        return image
-    return f"docker.io/{image}" if slash else f"docker.io/library/{image}"
 
 
 class ContainerBackend:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from batchrun_api.image_names import whole_name
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_runner.sandbox.backend import SandboxRequest
 from batchrun_runner.sandbox.container import (
@@ -17,7 +18,6 @@ from batchrun_runner.sandbox.container import (
     ContainerBackend,
     extra_arguments,
     find_engine,
-    whole_name,
 )
 from batchrun_runner.sandbox.errors import ErrorKind, SandboxError, SandboxUnavailable
 

@@ -250,6 +250,7 @@ def test_the_runner_image_as_a_prompts_own_choice_is_not_taken_for_a_lost_one() 
         ("runner:dev", "runner:dev", True),
         ("docker.io/library/runner:dev", "runner:dev", True),
         ("docker.io/a/runner", "a/runner:latest", True),
+        ("docker.io/runner", "runner:latest", True),
         ("localhost:5000/runner", "localhost:5000/runner:latest", True),
         ("runner:dev", "runner:other", False),
         ("ghcr.io/library/runner", "runner", False),
