@@ -185,12 +185,13 @@ class DemoModel:
         return self._play(turn, talk)
 
     def _play(self, turn: Turn, talk: replies.Conversation) -> Response:
+        content_type = "application/json"
         if turn.body is not None:
             body = turn.body.encode("utf-8", "replace") if isinstance(turn.body, str) else orjson.dumps(turn.body)
         elif turn.status >= 400:
             body = replies.error_body(turn.status, f"scripted error {turn.status}")
         elif talk.wants_stream:
-            return self._stream(turn, talk)
+            body, content_type = _streamed(turn, talk), "text/event-stream"
         else:
             body = orjson.dumps(replies.completion(turn, talk))
         return Response(
@@ -199,22 +200,17 @@ class DemoModel:
             headers=tuple(turn.headers.items()),
             delay_seconds=turn.delay_ms / 1000 or self._delay_seconds,
             fault=turn.fault,
+            content_type=content_type,
         )
 
-    def _stream(self, turn: Turn, talk: replies.Conversation) -> Response:
-        events = streaming.events(replies.completion(turn, talk), with_usage=talk.wants_usage_in_stream)
-        if turn.stream_fault == "silent":
-            events = streaming.first_half(events)
-        elif turn.stream_fault == "error":
-            events = [*streaming.first_half(events), {"error": {"message": "the provider broke off", "code": 502}}]
-        return Response(
-            turn.status,
-            streaming.encode(events, ended=turn.stream_fault is None),
-            headers=tuple(turn.headers.items()),
-            delay_seconds=turn.delay_ms / 1000 or self._delay_seconds,
-            fault=turn.fault,
-            content_type="text/event-stream",
-        )
+
+def _streamed(turn: Turn, talk: replies.Conversation) -> bytes:
+    events = streaming.events(replies.completion(turn, talk), with_usage=talk.wants_usage_in_stream)
+    if turn.stream_fault is not None:
+        events = streaming.first_half(events)
+    if turn.stream_fault == "error":
+        events.append({"error": {"message": "the provider broke off", "code": 502}})
+    return streaming.encode(events, ended=turn.stream_fault is None)
 
 
 async def serve(
