@@ -81,7 +81,7 @@ def _write_batch(store: ObjectStore, outcome: PlanOutcome, batch: PlannedBatch, 
             config_digest=outcome.config_digest,
             boot_id="0123456789abcdef0123456789abcdef",
         )
-        entries.append(entry.at(len(body), len(line)))
+        entries.append(entry.of_row(line, len(body)))
         body += line
     store.put(batch_file(batch.number), body, durable=False)
     store.put(ledger_file(batch.number), new_ledger(batch.number, entries, len(body)).encode(), durable=False)

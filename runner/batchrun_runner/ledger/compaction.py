@@ -7,7 +7,7 @@ the loser of a race reads again. Where it does not, the parts are kept for ever,
 
 import logging
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batchrun_runner.ledger import layout
@@ -128,7 +128,7 @@ def _write(store: ObjectStore, batch: int, existing: _Existing, rows: list[_Row]
                 # A last line of the reference's may lack its end.
                 body = body if body.endswith(b"\n") else body + b"\n"
                 file.write(body)
-                entries.append(row.entry.at(size, len(body)))
+                entries.append(replace(row.entry, offset=size, length=len(body)))
                 size += len(body)
         upload_version(store, path, layout.batch_file(batch), replaces=existing.etag)
     damaged = existing.ledger.head.damaged if existing.ledger else ()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
+from zlib import crc32
 
 import orjson
 
@@ -66,15 +67,17 @@ class LedgerEntry:
     """First byte of the row in the batch file."""
     length: int = 0
     """Bytes of the row with its line end."""
+    crc32: int = 0
+    """Of these bytes, when the row was last known to be whole; 0: not known. Six times as fast to check as JSON."""
 
     @property
     def is_done(self) -> bool:
         """Whether resume leaves this prompt alone."""
         return self.outcome in DONE_OUTCOMES
 
-    def at(self, offset: int, length: int) -> "LedgerEntry":
-        """The entry with its row at this place."""
-        return replace(self, offset=offset, length=length)
+    def of_row(self, row: bytes, offset: int) -> "LedgerEntry":
+        """The entry with its row, which is whole, at this place."""
+        return replace(self, offset=offset, length=len(row), crc32=crc32(row))
 
     def encode(self) -> bytes:
         """One line of JSON with its line end."""

@@ -51,7 +51,7 @@ def encode_part(entry: LedgerEntry, row: bytes) -> bytes:
     row = row if row.endswith(b"\n") else row + b"\n"
     if row.count(b"\n") != 1 or not row.startswith(b'{"prompt_index":'):
         raise ValueError("a row is one line that starts with its prompt_index")
-    return entry.at(0, len(row)).encode() + row
+    return entry.of_row(row, offset=0).encode() + row
 
 
 def decode_part(body: bytes) -> tuple[LedgerEntry, bytes]:

@@ -53,7 +53,7 @@ def scan_batch_file(blocks: Iterable[bytes]) -> Scanned:
         if not line.strip():
             continue
         try:
-            entry = entry_of_row(orjson.loads(line)).at(offset, len(line))
+            entry = entry_of_row(orjson.loads(line)).of_row(line, offset)
             is_as_written = line.startswith(b'{"prompt_index":%d,' % entry.prompt_index) and line.endswith(b"\n")
             scanned.entries.append(entry if is_as_written else replace(entry, schema=FOREIGN_SCHEMA))
         except (ValueError, TypeError, KeyError, AttributeError) as error:

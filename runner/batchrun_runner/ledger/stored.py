@@ -45,6 +45,7 @@ class StoredRow:
     schema: int
     offset: int
     length: int
+    crc32: int
     line: bytes
     """The whole entry; empty where the reader did not ask for it."""
 
@@ -77,6 +78,7 @@ def _stored_row(batch: int, line: bytes, *, keep_line: bool) -> StoredRow:
             document.get("schema", UNMARKED_SCHEMA),
             document.get("offset", 0),
             document.get("length", 0),
+            document.get("crc32", 0),
             line if keep_line else b"",
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -8,11 +8,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import IO
+from zlib import crc32
 
 import orjson
 
 from batchrun_runner.ledger.entry import ROW_SCHEMA
 from batchrun_runner.ledger.layout import batch_file
+from batchrun_runner.ledger.stored import StoredRow
 from batchrun_runner.merge.errors import LedgerDisagrees
 from batchrun_runner.merge.rows import rewritten
 from batchrun_runner.merge.selection import Pick
@@ -138,7 +140,7 @@ def _copy_range(item: Range, body: bytes, kept: RowFile, discarded: RowFile) -> 
         end = start + pick.row.length
         head = b'{"prompt_index":%d,' % pick.row.prompt_index
         is_todays = pick.row.schema == ROW_SCHEMA
-        if is_todays and not (body.startswith(head, start) and body[end - 1] == 10 and _is_json(view[start:end])):
+        if is_todays and not (body.startswith(head, start) and body[end - 1] == 10 and _is_whole(view[start:end], pick.row)):
             raise LedgerDisagrees(item.batch, f"no row of prompt {pick.row.prompt_index} at byte {pick.row.offset}")
         if pick.is_kept and is_todays and pick.index == pick.row.prompt_index and not pick.is_changed:
             # Untouched rows side by side are one write.
@@ -158,13 +160,17 @@ def _copy_range(item: Range, body: bytes, kept: RowFile, discarded: RowFile) -> 
     _end_run(kept, view, run_start, run_end, run_rows)
 
 
-def _is_json(row: memoryview) -> bool:
-    """Whether the bytes of a row are still what was written, as far as a reader would notice: a disk may lose some."""
+def _is_whole(row: memoryview, stored: StoredRow) -> bool:
+    """Whether the bytes are what was written, or else (older ledgers, files mended by hand) at least JSON."""
+    return crc32(row) == stored.crc32 or _is_json(bytes(row))
+
+
+def _is_json(row: bytes) -> bool:
     try:
         orjson.loads(row)
     except orjson.JSONDecodeError:
         # orjson takes no half surrogates and no integers beyond 64 bits as they may stand in `extra`: ask again.
-        return _is_json_for_all(bytes(row))
+        return _is_json_for_all(row)
     return True
 
 
