@@ -27,12 +27,12 @@ $(UV):
 	touch $@
 
 .venv/.runner: .venv/.made requirements/runner.lock requirements/build.lock pyproject.toml
-	[ -f .venv/.dev ] || $(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/runner.lock
+	[ -f .venv/.dev ] || $(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/runner.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --build-constraints requirements/build.lock --editable .
 	touch $@
 
 .venv/.dev: .venv/.made requirements/dev.lock requirements/build.lock pyproject.toml
-	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.lock
+	$(UV) pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --build-constraints requirements/build.lock --editable .
 	touch $@
 
@@ -85,11 +85,11 @@ engine: $(ENGINE)/.made ## Build llama.cpp's server for tests/engine, once for e
 .PHONY: test-unit
 test-unit: .venv/.dev ## Tests that need no cluster
 	cd runner/sandboxd && go test ./...
-	$(BIN)/pytest -n 2 -m "not cluster"
+	$(BIN)/pytest -n 3 -m "not cluster"
 
 WITH_STORE := set -a; source .cluster/s3.env; set +a;
 # Cluster tests mostly wait for pods; each has a namespace of its own.
-CLUSTER_TESTS = $(WITH_STORE) $(BIN)/pytest tests/cluster -n 3 -m "cluster and not alone" && $(BIN)/pytest tests/cluster -m "cluster and alone"
+CLUSTER_TESTS = $(WITH_STORE) $(BIN)/pytest tests/cluster -n 4 -m "cluster and not alone" && $(BIN)/pytest tests/cluster -m "cluster and alone"
 
 .PHONY: test-cluster
 test-cluster: cluster-install ## Tests on a real Kubernetes (built here as root on Debian, or KUBECONFIG)
@@ -102,7 +102,7 @@ test-chaos: cluster-install ## Failure tests on the real cluster (part of test-c
 .PHONY: test
 test: .venv/.dev engine cluster-install ## All tests, the cluster ones included
 	cd runner/sandboxd && go test ./...
-	$(WITH_STORE) $(BIN)/pytest -n 2 -m "not cluster"
+	$(WITH_STORE) $(BIN)/pytest -n 3 -m "not cluster"
 	$(CLUSTER_TESTS)
 
 .PHONY: bench

@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
         self._busy = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports are no subclass
+        self._transport = cast("asyncio.Transport", transport)
         self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import uvloop
 from rich.console import Console
 
 from batchrun_api.exit_codes import ExitCode
@@ -82,7 +81,7 @@ def run_local(file: Path, output: Path, sandbox_mode: str | None) -> int:
         folder = output / settings.run_name
         with folder_lock(folder):
             remove_left_overs()
-            with _own_temporary_folder(folder), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            with _own_temporary_folder(folder), asyncio.Runner() as runner:
                 run = _Run(settings, source, folder, backend, note, is_embedded_demo(run_file))
                 return runner.run(run.run())
     except (InvalidFile, BadInput, PlanRefused, DatasetError, HelperMissing) as error:

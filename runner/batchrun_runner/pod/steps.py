@@ -9,7 +9,6 @@ import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import uvloop
 from rich.console import Console
 
 from batchrun_api import frames
@@ -74,7 +73,7 @@ def batch_step(config: Path, plan_id: str, *, number: int, offset: int, length: 
         settings = read_settings(config, os.environ)
         set_up_logs(settings, step="batch", plan=plan_id, batch=number, attempt=attempt)
         store = open_store(settings)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner() as runner:
             return runner.run(_BatchPod(settings, store, plan_id, number).run(offset, length))
 
     return batch_ending(verb)

@@ -187,6 +187,21 @@ def test_a_ledger_that_lies_is_not_believed(run: Run) -> None:
     assert len(run.asked) == 7
 
 
+def test_a_row_that_was_mended_by_hand_is_taken_and_one_that_lost_bytes_runs_again(
+    run: Run, folder: FolderStore
+) -> None:
+    prompts = ["first", "second", "third"]
+    run.run(prompts)
+    body = folder.get("batch_0.jsonl").body
+    mended = body.replace(b'"value":"first"', b'"value":"FIRST"')
+    assert mended != body
+    folder.put("batch_0.jsonl", mended.replace(b'"value":"third"', b'"value":"\0\0ird"'))
+    merged = run.merge(run.plan(prompts))
+    assert merged.damaged == {"batch_0.jsonl": 1}
+    assert [row["conversations"][0]["value"] for row in run.rows()] == ["FIRST", "second"]
+    assert merged.result.not_run == 1
+
+
 def test_counts_that_do_not_add_up_stop_the_merge_and_the_old_result_stays(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

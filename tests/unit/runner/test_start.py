@@ -28,9 +28,9 @@ CLIENTS = {"openai", "boto3", "botocore", "httpx", "httpx2", "kubernetes", "stru
 @pytest.mark.parametrize(
     ("arguments", "unwanted"),
     [
-        (["distributions"], CLIENTS | {"yaml", "asyncio", "uvloop", "batchrun_api.spec"}),
+        (["distributions"], CLIENTS | {"yaml", "asyncio", "batchrun_api.spec"}),
         (["distributions", "-o", "json"], CLIENTS | {"rich", "yaml", "asyncio", "batchrun_api.spec"}),
-        (["validate", "run.yaml", "--local"], CLIENTS | {"rich", "asyncio", "uvloop", "orjson"}),
+        (["validate", "run.yaml", "--local"], CLIENTS | {"rich", "asyncio", "orjson"}),
         (
             ["local", "run.yaml"],
             (CLIENTS - {"openai", "httpx2", "httpx"}) | {"batchrun_runner.pod"},
