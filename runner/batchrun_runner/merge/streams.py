@@ -140,7 +140,9 @@ def _copy_range(item: Range, body: bytes, kept: RowFile, discarded: RowFile) -> 
         end = start + pick.row.length
         head = b'{"prompt_index":%d,' % pick.row.prompt_index
         is_todays = pick.row.schema == ROW_SCHEMA
-        if is_todays and not (body.startswith(head, start) and body[end - 1] == 10 and _is_whole(view[start:end], pick.row)):
+        if is_todays and not (
+            body.startswith(head, start) and body[end - 1] == 10 and _is_whole(view[start:end], pick.row)
+        ):
             raise LedgerDisagrees(item.batch, f"no row of prompt {pick.row.prompt_index} at byte {pick.row.offset}")
         if pick.is_kept and is_todays and pick.index == pick.row.prompt_index and not pick.is_changed:
             # Untouched rows side by side are one write.
