@@ -4,9 +4,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import local_mode, merging, planning, storm
+from bench import local_mode, merging, peers, planning, storm
 
-COMPARISONS = {"local": local_mode, "plan": planning, "merge": merging, "storm": storm}
+COMPARISONS = {"local": local_mode, "plan": planning, "merge": merging, "storm": storm, "peers": peers}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or COMPARISONS:

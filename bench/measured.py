@@ -5,6 +5,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,16 @@ def measure(command: Sequence[str]) -> Measured:
     return Measured(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6)
 
 
-def median(samples: Sequence[Measured]) -> Measured:
+class Timed(Protocol):
+    """A sample with a wall time."""
+
+    @property
+    def wall_seconds(self) -> float: ...
+
+
+Sample = TypeVar("Sample", bound=Timed)
+
+
+def median(samples: Sequence[Sample]) -> Sample:
     """The sample with the median wall time."""
     return sorted(samples, key=lambda sample: sample.wall_seconds)[len(samples) // 2]

@@ -24,7 +24,7 @@ def find_sandboxd(environ: Mapping[str, str] = os.environ, *, installed: Path = 
         return installed
     if not (SOURCES / "go.mod").is_file():
         raise HelperMissing(f"sandboxd is not installed: set {ENV_SANDBOXD} to its path, or use the runner image")
-    target = _cache_folder(environ) / f"sandboxd-{_digest(SOURCES)}" / "sandboxd"
+    target = cache_folder(environ) / f"sandboxd-{_digest(SOURCES)}" / "sandboxd"
     if not target.is_file():
         _build(target, environ)
     return target
@@ -36,7 +36,8 @@ def _checked(path: Path) -> Path:
     return path.resolve()
 
 
-def _cache_folder(environ: Mapping[str, str]) -> Path:
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where this project keeps what it builds, outside of the checkout."""
     base = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home()) / ".cache"
     return Path(base) / "batchrun"
 
