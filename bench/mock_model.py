@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-import uvloop
 
 from batchrun_runner.demo_model.http import Connection, Request, Response
 
@@ -141,5 +140,5 @@ if __name__ == "__main__":
     parser.add_argument("--delay-ms", type=int, default=0)
     parser.add_argument("--tool-turns", type=int, default=2)
     arguments = parser.parse_args()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner() as runner:
         runner.run(_serve(MockModel(delay_ms=arguments.delay_ms, tool_turns=arguments.tool_turns)))
