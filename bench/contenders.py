@@ -80,7 +80,7 @@ def _uv(*arguments: str) -> None:
     programs = sorted(cache_folder().glob("uv-*/bin/uv"))
     if not programs:
         raise NotInstalled(f"there is no uv in {cache_folder()}: run `make .venv/.dev`")
-    done = subprocess.run([programs[-1], *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run([programs[-1], "--quiet", *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise NotInstalled(" ".join(done.stderr.split())[-500:])
 
