@@ -73,6 +73,8 @@ class Reason(StrEnum):
     """Every prompt has an outcome and none failed."""
     SOME_PROMPTS_FAILED = "SomePromptsFailed"
     """Every prompt has an outcome, some failed; those run again on resume."""
+    PROMPTS_NOT_RUN = "PromptsNotRun"
+    """Prompts are without an outcome: rows of theirs were damaged after they were stored. They run again on resume."""
     TOO_MANY_PROMPTS_FAILED = "TooManyPromptsFailed"
     """More prompts failed than `failurePolicy.maxFailedPercent` allows."""
     DEADLINE_EXCEEDED = "DeadlineExceeded"

@@ -107,6 +107,8 @@ class MergeResult(BaseModel):
     reasons: dict[str, int] = Field(default_factory=dict)
     """Prompts by reason, for those that did not complete."""
     failures: Annotated[list[FailureNote], Field(max_length=5)] = Field(default_factory=list)
+    damaged: dict[str, int] = Field(default_factory=dict)
+    """Lines that were rows and are none any more, by batch file, as the merge found them."""
 
 
 class SandboxSignal(BaseModel):

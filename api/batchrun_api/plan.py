@@ -52,3 +52,5 @@ class Plan(PlanModel):
     images: list[str] = Field(default_factory=list)
     """Image names that rows ask for, each once."""
     batches: list[PlannedBatch] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+    """For people, a sentence each, a few at most: rows that were skipped, and what is stored and damaged."""

@@ -7,14 +7,15 @@ carries the condition's `reason`, and a message that names place and fix. Nothin
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
 
 from batchrun_api.plan import Plan
 from batchrun_api.spec import BatchRunSpec
+from batchrun_api.text import counted
 from batchrun_runner.dataset.rows import InvalidRow
 from batchrun_runner.dataset.sources import Source
 from batchrun_runner.ledger import layout
@@ -29,7 +30,9 @@ from batchrun_runner.records import PromptRow
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.storage.errors import NotFound, StorageError
 from batchrun_runner.storage.store import ObjectStore
-from batchrun_runner.text import counted
+
+_NOT_USED = "what is damaged is not used, and a prompt without another row runs again"
+_SHOWN_FILES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,6 @@ class PlanOutcome:
     config_digest: str
     rejected: tuple[InvalidRow, ...] = ()
     """The first few rows that cannot be used; all of them lie in `rejected.jsonl`."""
-    damaged: Mapping[str, int] = field(default_factory=dict)
-    """Stored lines that are no rows, by batch file: their prompts are not done."""
 
     @property
     def summary(self) -> str:
@@ -93,13 +94,23 @@ def make_plan(
         highest = max(taken, -1, *stored.sizes_bytes, *stored.missing)
         with Cutter(Path(folder), settings.spec, stored.rows, highest + 1) as cutter:
             _read(settings.spec, source, cutter, f"{store.place}/{layout.REJECTED}")
-        plan = cutter.plan(plan_id)
+        plan = cutter.plan(plan_id, _damage(stored))
         _write(store, plan, config, cutter, clock())
     if stored.rows:
         batches = ends_by_batch(stored.rows, settings.spec.filters)
         write_checkpoint(store, settings.run_name, cutter.done, batches, clock())
-    damaged = Counter(layout.batch_file(batch) for batch, _ in stored.damaged)
-    return PlanOutcome(plan, config.digest, tuple(cutter.rejected), damaged)
+    return PlanOutcome(plan, config.digest, tuple(cutter.rejected))
+
+
+def _damage(stored: StoredRun) -> list[str]:
+    """What is stored and cannot be used, a sentence for each batch file; the first few."""
+    rows = Counter(batch for batch, _ in stored.damaged)
+    said = [
+        *(f"{layout.batch_file(batch)} holds {counted(rows[batch], 'damaged row')}: {_NOT_USED}" for batch in rows),
+        *(f"{layout.batch_file(batch)} is gone, and its ledger is not: {_NOT_USED}" for batch in stored.missing),
+    ]
+    more = len(said) - _SHOWN_FILES
+    return said if more <= 0 else [*said[:_SHOWN_FILES], f"and {counted(more, 'more batch file')} like these"]
 
 
 def read_batch_rows(store: ObjectStore, plan_id: str, *, number: int, offset: int, length: int) -> list[PromptRow]:

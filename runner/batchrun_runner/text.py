@@ -20,8 +20,3 @@ def one_line(text: str, limit_chars: int = 300) -> str:
         return line
     head = limit_chars // 3
     return f"{line[:head]} … {line[head + 3 - limit_chars :]}"
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """`1 row`, `2 rows`, `1,000 batches`. `many`: the plural where it is not `one` with an s."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

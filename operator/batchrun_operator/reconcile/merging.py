@@ -6,6 +6,7 @@ from batchrun_api.conditions import Phase, Reason
 from batchrun_api.exit_codes import ExitCode
 from batchrun_api.messages import MergeResult, StepMessage
 from batchrun_api.status import Failure, PromptCounts, Summary
+from batchrun_api.text import counted
 from batchrun_operator.manifests import config_map, merge_job
 from batchrun_operator.manifests.meta import Role
 from batchrun_operator.reconcile.attempts import Active, Clearing, Ended, Idle, Lost, judge
@@ -117,7 +118,11 @@ def _judge(sheet: Worksheet, result: MergeResult) -> None:
     limit = sheet.spec.failure_policy.max_failed_percent
     if result.failed * 100 > limit * result.total:
         fail(sheet, Reason.TOO_MANY_PROMPTS_FAILED, f"{text} More than failurePolicy.maxFailedPercent: {limit} failed.")
-    elif result.failed or result.not_run:
+    elif result.not_run:
+        damaged = ", ".join(f"{name} ({counted(lines, 'line')})" for name, lines in result.damaged.items())
+        cause = f" Stored rows are damaged and left out: {damaged}." if damaged else ""
+        fail(sheet, Reason.PROMPTS_NOT_RUN, f"{text}{cause} They run again on resume.")
+    elif result.failed:
         complete(
             sheet, Reason.SOME_PROMPTS_FAILED, f"{text} Failed prompts run again on resume. {_how_to_resume(sheet)}"
         )
@@ -140,7 +145,7 @@ def _summary(sheet: Worksheet, result: MergeResult) -> str:
     if output is not None:
         folder = "/".join(part for part in (output.s3.prefix, sheet.spec.run_name or sheet.run.name) if part)
         place = f" Results are in s3://{output.s3.bucket}/{folder}/."
-    return f"{result.total} prompts: {words or 'none'}.{place}"
+    return f"{counted(result.total, 'prompt')}: {words or 'none'}.{place}"
 
 
 def _how_to_resume(sheet: Worksheet) -> str:

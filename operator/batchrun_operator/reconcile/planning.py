@@ -4,6 +4,7 @@ from batchrun_api.conditions import ConditionType, Phase, Reason
 from batchrun_api.exit_codes import ExitCode
 from batchrun_api.plan import Plan
 from batchrun_api.status import PlanStatus, PromptCounts
+from batchrun_api.text import counted
 from batchrun_operator.manifests import config_map, plan_job, plan_shards
 from batchrun_operator.manifests.meta import Role
 from batchrun_operator.manifests.plan_shards import shard_name
@@ -130,6 +131,10 @@ def announce_plan(sheet: Worksheet) -> bool:
 def plan_summary(plan: Plan) -> str:
     """Size, done, to run, new batches; and what stands beside it."""
     counts = plan.counts
-    text = f"{counts.total} prompts: {counts.done} done, {counts.to_run} to run in {len(plan.batches)} new batches"
-    beside = [(counts.invalid, "invalid rows skipped"), (counts.orphaned, "stored rows without a prompt")]
-    return "; ".join([text, *(f"{number} {words}" for number, words in beside if number)])
+    batches = counted(len(plan.batches), "new batch", "new batches")
+    parts = [f"{counted(counts.total, 'prompt')}: {counts.done:,} done, {counts.to_run:,} to run in {batches}"]
+    if counts.invalid:
+        parts.append(f"{counted(counts.invalid, 'invalid row')} skipped")
+    if counts.orphaned:
+        parts.append(f"{counted(counts.orphaned, 'stored row')} without a prompt")
+    return "; ".join([*parts, *plan.notes])

@@ -28,7 +28,7 @@ def http_blocks(url: str, place: str) -> Iterator[bytes]:
                     raise DatasetUnreadable(f"{place} answers {status}; correct dataset.uri or its access") from error
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 if not isinstance(error, httpx.TransportError) or attempt == _ATTEMPTS - 1:
-                    raise DatasetUnreadable(f"{place} cannot be read: {type(error).__name__}") from error
+                    raise DatasetUnreadable(f"{place} cannot be read: {type(error).__name__}: {error}") from error
         file.seek(0)
         while block := file.read(_BLOCK_BYTES):
             yield block

@@ -1,7 +1,7 @@
 """Cutting batches: the rows of a data set in their order, what is done of them, and where the rest goes."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -12,6 +12,7 @@ import orjson
 from batchrun_api.outcomes import Outcome
 from batchrun_api.plan import Plan, PlanCounts, PlannedBatch
 from batchrun_api.spec import BatchRunSpec
+from batchrun_api.text import counted
 from batchrun_runner.dataset.errors import DatasetInvalid
 from batchrun_runner.dataset.keys import text_digest
 from batchrun_runner.dataset.rows import InvalidRow
@@ -21,7 +22,6 @@ from batchrun_runner.ledger.matching import Matcher
 from batchrun_runner.ledger.stored import StoredRow
 from batchrun_runner.records import PromptRow
 from batchrun_runner.storage.store import ObjectStore
-from batchrun_runner.text import counted
 
 _SHOWN_INVALID_ROWS = 5
 _ROW_FIELDS = tuple(item.name for item in fields(PromptRow))
@@ -49,6 +49,7 @@ class Cutter:
         """Row numbers."""
         self.rejected: list[InvalidRow] = []
         self._refusal: DatasetInvalid | None = None
+        self._skipped: list[str] = []
         self._invalid = 0
         self._spec = spec
         self._matcher = Matcher(stored)
@@ -107,6 +108,9 @@ class Cutter:
     def finish(self, place: str, rejected: str) -> None:
         """The data set at `place` has ended: decide whether it can be used. `rejected`: where its bad rows will lie."""
         self._close_batch()
+        if self._invalid:
+            listed = "; ".join(map(str, self.rejected))
+            self._skipped = [f"skipped: {listed}; every skipped row is listed in {rejected}"]
         if self._invalid and self._spec.dataset.on_invalid_row == "Fail":
             more = self._invalid - len(self.rejected)
             listed = "; ".join(map(str, self.rejected)) + (f"; and {more:,} more" if more else "")
@@ -115,7 +119,8 @@ class Cutter:
                 f"All of them are listed in {rejected}; set dataset.onInvalidRow: Skip to run the others"
             )
         elif not self.total:
-            self._refusal = DatasetInvalid(f"{place} holds no prompt; give at least one row with a `prompt`")
+            unusable = f"; {counted(self._invalid, 'row')} cannot be used, see {rejected}" if self._invalid else ""
+            self._refusal = DatasetInvalid(f"{place} holds no prompt{unusable}; give at least one row with a `prompt`")
 
     def write_rejected(self, store: ObjectStore) -> None:
         """Lay down the list of unusable rows, or remove an old one. Raises DatasetInvalid where they forbid to run."""
@@ -126,8 +131,8 @@ class Cutter:
         if self._refusal is not None:
             raise self._refusal
 
-    def plan(self, plan_id: str) -> Plan:
-        """The plan of what was taken."""
+    def plan(self, plan_id: str, damage: Sequence[str] = ()) -> Plan:
+        """The plan of what was taken. `damage`: what is to be said of what is stored."""
         counts = PlanCounts(
             total=self.total,
             done=len(self.done),
@@ -138,4 +143,5 @@ class Cutter:
             invalid=self._invalid,
             orphaned=len(self._matcher.left()),
         )
-        return Plan(plan_id=plan_id, counts=counts, images=list(self._images), batches=self._batches)
+        notes = [*damage, *self._skipped]
+        return Plan(plan_id=plan_id, counts=counts, images=list(self._images), batches=self._batches, notes=notes)

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from batchrun_api.exit_codes import ExitCode
 from batchrun_api.messages import MergeResult
+from batchrun_api.text import counted
 from batchrun_runner.agent.loop import Agent
 from batchrun_runner.dataset.errors import DatasetError
 from batchrun_runner.dataset.sources import Source
@@ -43,9 +44,7 @@ from batchrun_runner.stopping import Stop
 from batchrun_runner.storage.errors import InTheWay, StorageError, StorageFull
 from batchrun_runner.storage.folder import FolderStore
 from batchrun_runner.storage.os_errors import DISK_FULL
-from batchrun_runner.text import counted
 
-_NOT_USED = "what is damaged is not used, and a prompt without another row runs again"
 _RUN_AGAIN = "the same command runs these prompts again"
 _GOES_ON = "What is finished is stored; the same command goes on."
 INTERRUPTED = 128 + signal.SIGINT
@@ -156,10 +155,8 @@ class _Run:
             reporter = DiscardWatch(shown, self._stop)
             reporter.note(f"{self._settings.run_name}: {self._settings.spec.model.name}, results in {self._folder}/")
             reporter.planned(plan.plan.counts, len(plan.plan.batches))
-            for name, rows in plan.damaged.items():
-                reporter.note(f"{self._folder / name} holds {counted(rows, 'damaged row')}; {_NOT_USED}")
-            if plan.plan.counts.invalid:
-                reporter.note(f"what was skipped, and why: {self._folder / layout.REJECTED}")
+            for note in plan.plan.notes:
+                reporter.note(note)
             try:
                 if plan.plan.batches:
                     reporter.note(self._note)
@@ -170,7 +167,7 @@ class _Run:
                 _complain(f"{_what_is_wrong(self._folder, error)}. {_GOES_ON}")
                 return ExitCode.SOME_FAILED
         self._show(merged)
-        for name, rows in merged.damaged.items():
+        for name, rows in merged.result.damaged.items():
             _complain(f"{self._folder / name}: {counted(rows, 'row')} damaged and left out; {_RUN_AGAIN}")
         if self._blocked:
             _complain(self._blocked)

@@ -1,8 +1,8 @@
 """The merge: everything that is stored becomes one result, or nothing is replaced."""
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batchrun_api.messages import FailureNote, MergeResult
@@ -33,8 +33,6 @@ class Merged:
 
     result: MergeResult
     statistics: Statistics
-    damaged: Mapping[str, int] = field(default_factory=dict)
-    """Lines that were found to be no rows any more, by batch file: their prompts have to run again."""
 
 
 def merge(
@@ -56,7 +54,8 @@ def merge(
     while True:
         try:
             merged = _merge(settings, store, plan_id, workdir, clock)
-            return replace(merged, damaged={layout.batch_file(batch): lost for batch, lost in mended.items() if lost})
+            damaged = {layout.batch_file(batch): lost for batch, lost in mended.items() if lost}
+            return replace(merged, result=merged.result.model_copy(update={"damaged": damaged}))
         except LedgerDisagrees as error:
             if error.batch in mended:
                 raise

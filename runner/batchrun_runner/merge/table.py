@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from batchrun_api.text import counted
 from batchrun_runner.merge.run_statistics import Statistics
-from batchrun_runner.text import counted
 
 
 def render_table(statistics: Statistics) -> RenderableType:

@@ -8,9 +8,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from batchrun_api.outcomes import Outcome
 from batchrun_api.plan import PlanCounts
+from batchrun_api.text import counted
 from batchrun_runner.progress.reporter import Tally
 from batchrun_runner.records import PromptResult, PromptRow
-from batchrun_runner.text import counted, one_line
+from batchrun_runner.text import one_line
 
 _SHOWN_CHARS = 400
 

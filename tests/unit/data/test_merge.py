@@ -197,7 +197,7 @@ def test_a_row_that_was_mended_by_hand_is_taken_and_one_that_lost_bytes_runs_aga
     assert mended != body
     folder.put("batch_0.jsonl", mended.replace(b'"value":"third"', b'"value":"\0\0ird"'))
     merged = run.merge(run.plan(prompts))
-    assert merged.damaged == {"batch_0.jsonl": 1}
+    assert merged.result.damaged == {"batch_0.jsonl": 1}
     assert [row["conversations"][0]["value"] for row in run.rows()] == ["FIRST", "second"]
     assert merged.result.not_run == 1
 

@@ -12,6 +12,7 @@ from batchrun_runner.dataset.errors import DatasetInvalid
 from batchrun_runner.ledger.ownership import ConfigChanged, OutputInUse, OutputNotEmpty
 from batchrun_runner.settings import Owner
 from batchrun_runner.storage.errors import StorageError
+from batchrun_runner.storage.folder import FolderStore
 
 SEVEN = [f"prompt {number}" for number in range(7)]
 
@@ -65,8 +66,31 @@ def test_skipped_rows_are_counted_and_listed_and_a_mended_data_set_clears_the_li
     assert (outcome.plan.counts.total, outcome.plan.counts.invalid) == (2, 1)
     assert [row.line for row in outcome.rejected] == [2]
     assert "1 invalid row skipped (see rejected.jsonl)" in outcome.summary
+    (note,) = outcome.plan.notes
+    assert "line 2" in note
+    assert "rejected.jsonl" in note
     run.plan(["p1", "p2"])
     assert run.keys("rejected") == []
+
+
+def test_a_data_set_of_skipped_rows_alone_is_refused_by_what_it_holds(run: Run) -> None:
+    run.spec = {"dataset": {"inline": "-", "onInvalidRow": "Skip"}}
+    with pytest.raises(DatasetInvalid, match=r"holds no prompt; 1 row cannot be used, see .*rejected.jsonl"):
+        run.plan('{"prompt":5}\n')
+
+
+def test_a_resume_names_what_is_stored_and_damaged_or_gone(run: Run, folder: FolderStore) -> None:
+    run.spec = {"batchSize": 2}
+    prompts = [f"prompt {number}" for number in range(6)]
+    run.run(prompts)
+    folder.put("batch_0.jsonl", folder.get("batch_0.jsonl").body[:-30])
+    folder.delete(["batch_2.jsonl"])
+    outcome = run.plan(prompts)
+    assert outcome.plan.counts.to_run == 3
+    assert [note.split(":")[0] for note in outcome.plan.notes] == [
+        "batch_0.jsonl holds 1 damaged row",
+        "batch_2.jsonl is gone, and its ledger is not",
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "\ufeff"])

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from tests.unit.operator.builders import (
@@ -95,11 +96,12 @@ def test_a_new_run_starts_a_plan_job_after_its_configuration() -> None:
 
 def test_the_plan_of_the_log_is_stored_before_batches_start() -> None:
     done = pod(Role.PLAN, runner=ended_runner(0))
-    decision = think(observed(run(begun()), jobs=(job(Role.PLAN),), pods=(done,), plan_log=PlanLog(1, plan(2, 2, 2))))
+    noted = plan(2, 2, 2).model_copy(update={"notes": ["batch_0.jsonl is gone"]})
+    decision = think(observed(run(begun()), jobs=(job(Role.PLAN),), pods=(done,), plan_log=PlanLog(1, noted)))
     kinds = [type(action) for action in decision.actions]
     assert kinds.index(EnsureConfigMap) < kinds.index(EnsureJob)
     assert condition(decision, "Planned") == ("True", "Planned")
-    assert message(decision, "Planned") == "6 prompts: 0 done, 6 to run in 3 new batches"
+    assert message(decision, "Planned") == "6 prompts: 0 done, 6 to run in 3 new batches; batch_0.jsonl is gone"
     assert decision.status.progress == "0/6"
     assert len(job_names(decision)) == 3
 
@@ -493,7 +495,7 @@ def test_a_stuck_batch_beside_a_working_one_is_told_and_still_progress() -> None
 # ---- the end ----
 
 
-def merged(**figures: int) -> Observed:
+def merged(**figures: Any) -> Observed:
     base = {"total": 4, "completed": 4, "truncated": 0, "discarded": 0, "failed": 0, "not_run": 0} | figures
     words = StepMessage(result=MergeResult.model_validate(base).model_dump()).encode()
     done = pod(Role.MERGE, runner=ended_runner(0, words))
@@ -521,6 +523,14 @@ def test_the_end_says_what_came_out_where_it_lies_and_how_to_resume() -> None:
 
 def test_failed_prompts_do_not_fail_the_run_by_default() -> None:
     assert condition(think(merged(completed=1, failed=3)), "Complete") == ("True", "SomePromptsFailed")
+
+
+def test_a_prompt_without_an_end_is_no_success_and_the_damaged_file_is_named() -> None:
+    decision = think(merged(completed=3, not_run=1, damaged={"batch_7.jsonl": 1}))
+    assert condition(decision, "Failed") == ("True", "PromptsNotRun")
+    assert "1 not run" in message(decision, "Failed")
+    assert "batch_7.jsonl (1 line)" in message(decision, "Failed")
+    assert "batchrun.dev/retry=" in message(decision, "Failed")
 
 
 def test_the_failure_policy_fails_the_run() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from batchrun_runner.text import counted, one_line
+from batchrun_api.text import counted
+from batchrun_runner.text import one_line
 
 
 @pytest.mark.parametrize(
