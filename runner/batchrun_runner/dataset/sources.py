@@ -87,8 +87,9 @@ def claim_source(claim: ClaimFile, volume: Path) -> Source:
 
 def s3_source(uri: str, access: S3Access, environ: Mapping[str, str] = os.environ) -> Source:
     """`s3://bucket/key`. Keys of its own come from the environment, behind a prefix."""
-    parts = urlsplit(uri, allow_fragments=False)
-    key = unquote(parts.path.lstrip("/")) if "%" in parts.path else parts.path.lstrip("/")
+    # No web address: `?` and `#` may stand in the names of objects.
+    bucket, _, path = uri.removeprefix("s3://").partition("/")
+    key = unquote(path.lstrip("/"))
     if not key:
         raise DatasetUnreadable(f"{uri} names a bucket and no object; write s3://bucket/path/to/prompts.jsonl")
 
@@ -96,7 +97,7 @@ def s3_source(uri: str, access: S3Access, environ: Mapping[str, str] = os.enviro
         from batchrun_runner.storage.s3 import S3Store, endpoint_of, keys_from  # noqa: PLC0415 - loads an S3 client
 
         keys = keys_from(environ, ENV_DATASET_PREFIX) if access.credentials_secret_ref else None
-        with closing(S3Store(parts.netloc, "", endpoint_of(access, keys))) as store:
+        with closing(S3Store(bucket, "", endpoint_of(access, keys))) as store:
             yield from _store_blocks(store, key, uri)
 
     return Source(uri, open_blocks)
@@ -142,7 +143,7 @@ def _store_blocks(store: ObjectStore, key: str, place: str) -> Iterator[bytes]:
     try:
         yield from blocks(store, key)
     except (BucketMissing, CredentialsInvalid) as error:
-        raise DatasetUnreadable(f"{place}: {error}") from error
+        raise DatasetUnreadable(str(error)) from error
     except NotFound as error:
         raise DatasetUnreadable(f"{place} does not exist; correct dataset.uri") from error
     except StorageError as error:

@@ -227,6 +227,8 @@ def test_a_data_set_is_read_from_a_bucket_and_a_missing_one_is_named(s3_store: S
     s3_store.put("my data.jsonl", b'{"prompt":"p1"}\n{"prompt":"p2"}\n')
     bucket = s3_store.place.split("/")[2]
     assert len(list(s3_source(f"s3://{bucket}/some/run/my%20data.jsonl", access).rows())) == 2
+    s3_store.put("part?x=1#2.jsonl", b'{"prompt":"p1"}\n')
+    assert len(list(s3_source(f"s3://{bucket}/some/run/part?x=1#2.jsonl", access).rows())) == 1
     with pytest.raises(DatasetUnreadable, match=r"no.jsonl does not exist; correct dataset.uri"):
         list(s3_source(f"s3://{bucket}/no.jsonl", access).rows())
     with pytest.raises(DatasetUnreadable, match="create the bucket"):
