@@ -89,7 +89,7 @@ test-unit: .venv/.dev ## Tests that need no cluster
 
 WITH_STORE := set -a; source .cluster/s3.env; set +a;
 # Cluster tests mostly wait for pods; each has a namespace of its own.
-CLUSTER_TESTS = $(WITH_STORE) $(BIN)/pytest tests/cluster -n 4 -m "cluster and not alone" && $(BIN)/pytest tests/cluster -m "cluster and alone"
+CLUSTER_TESTS = $(WITH_STORE) $(BIN)/pytest tests/cluster -n 3 -m "cluster and not alone" && $(BIN)/pytest tests/cluster -m "cluster and alone"
 
 .PHONY: test-cluster
 test-cluster: cluster-install ## Tests on a real Kubernetes (built here as root on Debian, or KUBECONFIG)
