@@ -94,7 +94,7 @@ def make_plan(
         highest = max(taken, -1, *stored.sizes_bytes, *stored.missing)
         with Cutter(Path(folder), settings.spec, stored.rows, highest + 1) as cutter:
             _read(settings.spec, source, cutter, f"{store.place}/{layout.REJECTED}")
-        plan = cutter.plan(plan_id, _damage(stored))
+        plan = cutter.plan(plan_id, _damage(store.place, stored))
         _write(store, plan, config, cutter, clock())
     if stored.rows:
         batches = ends_by_batch(stored.rows, settings.spec.filters)
@@ -102,15 +102,16 @@ def make_plan(
     return PlanOutcome(plan, config.digest, tuple(cutter.rejected))
 
 
-def _damage(stored: StoredRun) -> list[str]:
-    """What is stored and cannot be used, a sentence for each batch file; the first few."""
+def _damage(place: str, stored: StoredRun) -> list[str]:
+    """What is stored at `place` and cannot be used, a sentence for each batch file; the first few."""
     rows = Counter(batch for batch, _ in stored.damaged)
     said = [
-        *(f"{layout.batch_file(batch)} holds {counted(rows[batch], 'damaged row')}: {_NOT_USED}" for batch in rows),
-        *(f"{layout.batch_file(batch)} is gone, and its ledger is not: {_NOT_USED}" for batch in stored.missing),
+        *(f"{layout.batch_file(batch)} holds {counted(rows[batch], 'damaged row')}" for batch in rows),
+        *(f"{layout.batch_file(batch)} is gone, and its ledger is not" for batch in stored.missing),
     ]
     more = len(said) - _SHOWN_FILES
-    return said if more <= 0 else [*said[:_SHOWN_FILES], f"and {counted(more, 'more batch file')} like these"]
+    shown = [f"{place}/{text}; {_NOT_USED}" for text in said[:_SHOWN_FILES]]
+    return shown if more <= 0 else [*shown, f"and {counted(more, 'more batch file')} like these"]
 
 
 def read_batch_rows(store: ObjectStore, plan_id: str, *, number: int, offset: int, length: int) -> list[PromptRow]:

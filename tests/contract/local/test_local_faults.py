@@ -53,7 +53,7 @@ def test_rows_that_a_disk_damaged_are_named_left_out_and_run_again(place: Workpl
 
     assert (again.returncode, again.stderr) == (0, "")
     assert "4 done, 1 to run in 1 batch" in again.stdout
-    assert "batch_0.jsonl holds 1 damaged row" in again.stdout
+    assert "out/here/batch_0.jsonl holds 1 damaged row" in again.stdout
     assert_every_prompt_once(place.rows(), PROMPTS)
     assert_figures_add_up(place.statistics(), place.rows())
     seconds = place.statistics()["seconds"]["prompts"]

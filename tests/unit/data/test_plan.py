@@ -87,9 +87,9 @@ def test_a_resume_names_what_is_stored_and_damaged_or_gone(run: Run, folder: Fol
     folder.delete(["batch_2.jsonl"])
     outcome = run.plan(prompts)
     assert outcome.plan.counts.to_run == 3
-    assert [note.split(":")[0] for note in outcome.plan.notes] == [
-        "batch_0.jsonl holds 1 damaged row",
-        "batch_2.jsonl is gone, and its ledger is not",
+    assert [note.split(";")[0] for note in outcome.plan.notes] == [
+        f"{folder.place}/batch_0.jsonl holds 1 damaged row",
+        f"{folder.place}/batch_2.jsonl is gone, and its ledger is not",
     ]
 
 
