@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 
+from batchrun_api.image_names import whole_name
 from tests.cluster.testbed.errors import CommandError, HostError, TestbedError
 from tests.cluster.testbed.node import containerd_answers, ctr
 from tests.cluster.testbed.settings import Layout
@@ -45,14 +46,6 @@ class Built:
     name: str
     inputs: str
     image_id: str
-
-
-def full_name(tag: str) -> str:
-    """The name under which containerd looks up `tag`: `a:b` → `docker.io/library/a:b`; full names stay."""
-    first, slash, _ = tag.partition("/")
-    if slash and (first == "localhost" or "." in first or ":" in first):
-        return tag
-    return f"docker.io/{tag}" if slash else f"docker.io/library/{tag}"
 
 
 @cache
@@ -158,7 +151,7 @@ def read_built(layout: Layout, name: str) -> Built | None:
 
 def is_current(layout: Layout, build: Build, inputs: str | None = None) -> bool:
     """True: buildah holds the image and it was made from the same inputs."""
-    known = read_built(layout, full_name(build.tag))
+    known = read_built(layout, whole_name(build.tag))
     if known is None or known.inputs != (inputs or _inputs(build)):
         return False
     return image_id(known.name) == known.image_id
@@ -166,7 +159,7 @@ def is_current(layout: Layout, build: Build, inputs: str | None = None) -> bool:
 
 def build_image(layout: Layout, build: Build) -> str:
     """Build `build.tag` unless it is there, made from the same inputs. Gives the full name."""
-    name = full_name(build.tag)
+    name = whole_name(build.tag)
     with locked(_lock_path(layout, name)):
         inputs = _inputs(build)
         if is_current(layout, build, inputs):
@@ -232,7 +225,7 @@ def _is_loaded(layout: Layout, name: str, wanted_id: str) -> bool:
 
 def load_image(layout: Layout, tag: str) -> None:
     """Put an image that was built here into containerd, where a pod finds it with IfNotPresent."""
-    name = full_name(tag)
+    name = whole_name(tag)
     built = read_built(layout, name)
     if built is None:
         raise TestbedError(f"{tag} was not built by this testbed: use the verb build first")

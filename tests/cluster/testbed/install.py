@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from batchrun_api.image_names import whole_name
 from tests.cluster.testbed import given, images, local_images
 from tests.cluster.testbed.errors import CommandError, HostError, TestbedError
 from tests.cluster.testbed.settings import S3_PORT, Layout
@@ -56,7 +57,7 @@ def _chart_values(layout: Layout) -> dict[str, Any]:
         names, mark = given.image_names(), given.image_mark()
     else:
         names = local_images.PROJECT_IMAGES
-        built = images.read_built(layout, images.full_name(names["operator"]))
+        built = images.read_built(layout, whole_name(names["operator"]))
         if built is None:
             raise HostError("the images are not built: run `python -m tests.cluster.testbed project-images`")
         mark = built.image_id

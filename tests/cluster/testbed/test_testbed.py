@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from batchrun_api.image_names import whole_name
 from tests.cluster.testbed import given, processes
 from tests.cluster.testbed.binaries import FAMILIES, Family, build_flags, cache_dir, family_version, program_names
 from tests.cluster.testbed.cleanup import removal_rules
-from tests.cluster.testbed.images import context_digest, full_name
+from tests.cluster.testbed.images import context_digest
 from tests.cluster.testbed.install import image_values, pod_address
 from tests.cluster.testbed.mounts import unmount_below
 from tests.cluster.testbed.processes import Record
@@ -119,7 +120,7 @@ def test_another_build_flag_is_another_cache_folder(tmp_path: Path) -> None:
     ],
 )
 def test_image_names_are_those_that_the_kubelet_asks_for(tag: str, name: str) -> None:
-    assert full_name(tag) == name
+    assert whole_name(tag) == name
 
 
 def test_context_digest_sees_contents_names_and_modes(tmp_path: Path) -> None:
