@@ -14,6 +14,8 @@ from batchrun_runner.dataset.sources import file_source
 from batchrun_runner.ledger.entry import LedgerEntry
 from batchrun_runner.ledger.files import new_ledger
 from batchrun_runner.ledger.layout import batch_file, ledger_file
+from batchrun_runner.ledger.recorder import INDEX_EVERY_BATCHES
+from batchrun_runner.ledger.stored import refresh_index
 from batchrun_runner.plan import PlanOutcome, make_plan, read_batch_rows
 from batchrun_runner.records import PromptResult, ToolStat, Usage
 from batchrun_runner.settings import RunSettings
@@ -50,6 +52,15 @@ def fill(store: ObjectStore, outcome: PlanOutcome, batches: Sequence[PlannedBatc
     """Lay down batch files and ledgers of these batches, with rows of about `row_bytes` bytes. No index of ledgers."""
     with ThreadPoolExecutor(store.reads_at_once) as pool:
         list(pool.map(lambda batch: _write_batch(store, outcome, batch, row_bytes), batches))
+
+
+def fill_as_run(store: ObjectStore, outcome: PlanOutcome, row_bytes: int) -> None:
+    """All batches of a plan, with the index of ledgers as a run leaves it: it was renewed some batches ago."""
+    batches = outcome.plan.batches
+    renewed = len(batches) - len(batches) % INDEX_EVERY_BATCHES
+    fill(store, outcome, batches[:renewed], row_bytes)
+    refresh_index(store)
+    fill(store, outcome, batches[renewed:], row_bytes)
 
 
 def _write_batch(store: ObjectStore, outcome: PlanOutcome, batch: PlannedBatch, row_bytes: int) -> None:

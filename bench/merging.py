@@ -5,8 +5,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from batchrun_runner.ledger.layout import LEDGER_INDEX
 from batchrun_runner.storage.folder import FolderStore
-from bench.large_run import PLAN, PROMPTS, fill, plan_first, write_data_set
+from bench.large_run import PLAN, PROMPTS, fill_as_run, plan_first, write_data_set
 from bench.measured import Measured, measure, median
 from bench.step import FOLDER
 
@@ -21,7 +22,8 @@ def compare(folder: Path) -> Iterator[str]:
     store = FolderStore(run, survives_power_cut=False)
     write_data_set(folder / "prompts.jsonl")
     outcome = plan_first(store, folder / "prompts.jsonl")
-    fill(store, outcome, outcome.plan.batches, ROW_BYTES)
+    fill_as_run(store, outcome, ROW_BYTES)
+    index = store.get(LEDGER_INDEX).body
     scratch, out = store.scratch, folder / "other.jsonl"
     commands = {
         "batchrun": [sys.executable, "-m", "bench.step", "merge", f"{FOLDER}:{run}", PLAN, str(scratch)],
@@ -36,6 +38,7 @@ def compare(folder: Path) -> Iterator[str]:
             # All write a new file: to replace a large one takes the file system a while, whoever does it.
             for old in (out, run / "trajectories.jsonl"):
                 old.unlink(missing_ok=True)
+            store.put(LEDGER_INDEX, index)
             samples[name].append(measure(command))
             size = max(size, (run / "trajectories.jsonl").stat().st_size / 1e6 if name == "batchrun" else 0)
     ours, theirs, floor = (median(samples[name]) for name in commands)

@@ -17,6 +17,9 @@ class Outcome(StrEnum):
     INTERRUPTED = "interrupted"
     """The run was stopped in the middle; nothing is stored."""
 
+    # That of Enum is a Python function, and 100,000 rows are sorted by their outcome in several places.
+    __hash__ = str.__hash__
+
 
 DONE_OUTCOMES = frozenset({Outcome.COMPLETED, Outcome.TRUNCATED, Outcome.DISCARDED})
 """Outcomes that resume does not run again."""

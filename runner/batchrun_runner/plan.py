@@ -20,6 +20,7 @@ from batchrun_runner.dataset.rows import InvalidRow
 from batchrun_runner.dataset.sources import Source
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.checkpoint import ends_by_batch, timestamp, write_checkpoint
+from batchrun_runner.ledger.collector import many_objects
 from batchrun_runner.ledger.compaction import compact_left_overs
 from batchrun_runner.ledger.cutting import Cutter
 from batchrun_runner.ledger.identity import Configuration, configuration
@@ -87,7 +88,8 @@ def make_plan(
     store.sweep()
     taken = _highest_number(store)
     compact_left_overs(store)
-    stored = load_stored(store, keep_lines=False)
+    with many_objects():
+        stored = load_stored(store, keep_lines=False)
     config = configuration(settings)
     _refuse_if_changed(settings, store, stored, config)
     with tempfile.TemporaryDirectory() as folder:

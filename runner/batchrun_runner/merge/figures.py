@@ -1,8 +1,8 @@
 """Figures of a run as sums that can be added to each other, and `statistics.json` made of them."""
 
 from array import array
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add
 from typing import Any
@@ -14,6 +14,7 @@ from batchrun_api.toolsets import ALL_TOOLS
 from batchrun_runner.ledger.entry import USAGE_NAMES
 
 _KEPT = frozenset({Outcome.COMPLETED, Outcome.TRUNCATED})
+_NOTHING: Mapping[str, list[int]] = {}
 
 
 @dataclass(slots=True)
@@ -42,34 +43,55 @@ class Figures:
     ends: "array[float]" = field(default_factory=lambda: array("d"))
     """When each prompt was worked on, in seconds since the epoch, where that is known."""
 
-    def add(self, line: bytes, outcome: Outcome, reason: str) -> None:
-        """Count one prompt by its ledger entry, with its outcome and reason under today's filters.
+    def add(self, ended: Iterable[tuple[bytes, Outcome, str]]) -> None:
+        """Count prompts by their ledger entries, each with its outcome and reason under today's filters.
 
-        Reads the line by itself: making a whole LedgerEntry of it would be a third of the time of a merge.
+        Reads the lines by itself and adds in local variables: with whole LedgerEntries and attributes this would be
+        half of the time of a merge.
         """
-        entry: dict[str, Any] = orjson.loads(line)
-        self.outcomes[outcome] += 1
-        if outcome is not Outcome.COMPLETED:
-            self.reasons[reason] += 1
-        if outcome is Outcome.DISCARDED:
-            self.discarded[reason] += 1
-        if outcome in _KEPT:
-            for tool, counts in entry.get("tool_stats", {}).items():
-                _add_to(self.tools.setdefault(tool, [0, 0, 0]), counts)
-            self.assistant_turns += entry.get("assistant_turns", 0)
-            self.turns_with_reasoning += entry.get("turns_with_reasoning", 0)
-            self.invalid_tool_calls += entry.get("invalid_tool_calls", 0)
-        if "usage" in entry:
-            _add_to(self.usage, entry["usage"])
-        self.api_calls += entry.get("api_calls", 0)
-        seconds = entry.get("seconds", 0.0)
+        assistant_turns = turns_with_reasoning = invalid_tool_calls = api_calls = 0
+        seconds = model_seconds = tool_seconds = sandbox_seconds = 0.0
+        tools = defaultdict(lambda: [0, 0, 0], self.tools)
+        ends: Counter[tuple[Outcome, str]] = Counter()
+        for line, outcome, reason in ended:
+            entry: dict[str, Any] = orjson.loads(line)
+            read = entry.get
+            ends[outcome, reason] += 1
+            if outcome in _KEPT:
+                for tool, (count, success, failure) in read("tool_stats", _NOTHING).items():
+                    sums = tools[tool]
+                    sums[0] += count
+                    sums[1] += success
+                    sums[2] += failure
+                assistant_turns += read("assistant_turns", 0)
+                turns_with_reasoning += read("turns_with_reasoning", 0)
+                invalid_tool_calls += read("invalid_tool_calls", 0)
+            if "usage" in entry:
+                _add_to(self.usage, entry["usage"])
+            api_calls += read("api_calls", 0)
+            took = read("seconds", 0.0)
+            seconds += took
+            model_seconds += read("model_seconds", 0.0)
+            tool_seconds += read("tool_seconds", 0.0)
+            sandbox_seconds += read("sandbox_seconds", 0.0)
+            if ended_at := read("ended_at"):
+                self.starts.append(ended_at - took)
+                self.ends.append(ended_at)
+        for (outcome, reason), count in ends.items():
+            self.outcomes[outcome] += count
+            if outcome is not Outcome.COMPLETED:
+                self.reasons[reason] += count
+            if outcome is Outcome.DISCARDED:
+                self.discarded[reason] += count
+        self.tools = dict(tools)
+        self.assistant_turns += assistant_turns
+        self.turns_with_reasoning += turns_with_reasoning
+        self.invalid_tool_calls += invalid_tool_calls
+        self.api_calls += api_calls
         self.seconds += seconds
-        self.model_seconds += entry.get("model_seconds", 0.0)
-        self.tool_seconds += entry.get("tool_seconds", 0.0)
-        self.sandbox_seconds += entry.get("sandbox_seconds", 0.0)
-        if ended_at := entry.get("ended_at"):
-            self.starts.append(ended_at - seconds)
-            self.ends.append(ended_at)
+        self.model_seconds += model_seconds
+        self.tool_seconds += tool_seconds
+        self.sandbox_seconds += sandbox_seconds
 
     def __add__(self, other: "Figures") -> "Figures":
         return Figures(

@@ -9,6 +9,7 @@ from batchrun_api.messages import FailureNote, MergeResult
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.checkpoint import ends_by_batch, write_checkpoint
+from batchrun_runner.ledger.collector import many_objects
 from batchrun_runner.ledger.compaction import compact_left_overs
 from batchrun_runner.ledger.entry import EntryDamaged, LedgerEntry
 from batchrun_runner.ledger.files import decode_ledger, new_ledger, scan_ledger
@@ -53,7 +54,8 @@ def merge(
     mended: dict[int, int] = {}
     while True:
         try:
-            merged = _merge(settings, store, plan_id, workdir, clock)
+            with many_objects():
+                merged = _merge(settings, store, plan_id, workdir, clock)
             damaged = {layout.batch_file(batch): lost for batch, lost in mended.items() if lost}
             return replace(merged, result=merged.result.model_copy(update={"damaged": damaged}))
         except LedgerDisagrees as error:
@@ -105,8 +107,7 @@ def _merge(
 
 def _figures(selection: Selection) -> Figures:
     figures = Figures()
-    for pick in selection.picks:
-        figures.add(pick.row.line, pick.outcome, pick.reason)
+    figures.add((pick.row.line, pick.outcome, pick.reason) for pick in selection.picks)
     return figures
 
 

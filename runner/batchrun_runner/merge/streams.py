@@ -3,10 +3,9 @@
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import IO
 from zlib import crc32
 
@@ -60,10 +59,12 @@ def ranges(picks: Iterable[Pick]) -> Iterator[Range]:
 
 
 def read_ahead(store: ObjectStore, wanted: Iterable[Range]) -> Iterator[tuple[Range, bytes]]:
-    """The bytes of each range, in order; several are read at a time, within a bound of memory."""
+    """The bytes of each range, in order, its rows found whole; several ranges are read at a time, within a bound of
+    memory. Raises LedgerDisagrees and StorageError.
+    """
     if store.reads_at_once == 1:
         for item in wanted:
-            yield item, _read(item, partial(_range_of, store, item))
+            yield item, _whole_range(store, item)
         return
     with ThreadPoolExecutor(store.reads_at_once) as pool:
         under_way: deque[tuple[Range, Future[bytes]]] = deque()
@@ -74,27 +75,38 @@ def read_ahead(store: ObjectStore, wanted: Iterable[Range]) -> Iterator[tuple[Ra
                     bytes_ahead + item.length > _AHEAD_BYTES or len(under_way) >= 2 * store.reads_at_once
                 ):
                     done, future = under_way.popleft()
-                    yield done, _read(done, future.result)
+                    yield done, future.result()
                     bytes_ahead -= done.length
-                under_way.append((item, pool.submit(_range_of, store, item)))
+                under_way.append((item, pool.submit(_whole_range, store, item)))
                 bytes_ahead += item.length
             while under_way:
                 done, future = under_way.popleft()
-                yield done, _read(done, future.result)
+                yield done, future.result()
         finally:
             for _, future in under_way:
                 future.cancel()
 
 
-def _range_of(store: ObjectStore, item: Range) -> bytes:
-    return store.get_range(batch_file(item.batch), item.offset, item.length)
-
-
-def _read(item: Range, body: Callable[[], bytes]) -> bytes:
+def _whole_range(store: ObjectStore, item: Range) -> bytes:
     try:
-        return body()
+        body = store.get_range(batch_file(item.batch), item.offset, item.length)
     except (RangeMissing, NotFound) as error:
         raise LedgerDisagrees(item.batch, str(error)) from error
+    view = memoryview(body)
+    for pick in item.picks:
+        row = pick.row
+        start = row.offset - item.offset
+        # Rows of another version are parsed when they are rewritten.
+        if row.schema == ROW_SCHEMA and not (
+            body.startswith(_head(row.prompt_index), start) and _is_whole(view[start : start + row.length], row)
+        ):
+            raise LedgerDisagrees(item.batch, f"no row of prompt {row.prompt_index} at byte {row.offset}")
+    return body
+
+
+def _head(prompt_index: int) -> bytes:
+    """How every row begins."""
+    return b'{"prompt_index":%d,' % prompt_index
 
 
 class RowFile:
@@ -136,15 +148,11 @@ def _copy_range(item: Range, body: bytes, kept: RowFile, discarded: RowFile) -> 
     view = memoryview(body)
     run_start = run_end = run_rows = 0
     for pick in item.picks:
-        start = pick.row.offset - item.offset
-        end = start + pick.row.length
-        head = b'{"prompt_index":%d,' % pick.row.prompt_index
-        is_todays = pick.row.schema == ROW_SCHEMA
-        if is_todays and not (
-            body.startswith(head, start) and body[end - 1] == 10 and _is_whole(view[start:end], pick.row)
-        ):
-            raise LedgerDisagrees(item.batch, f"no row of prompt {pick.row.prompt_index} at byte {pick.row.offset}")
-        if pick.is_kept and is_todays and pick.index == pick.row.prompt_index and not pick.is_changed:
+        row = pick.row
+        start = row.offset - item.offset
+        end = start + row.length
+        is_as_stored = row.schema == ROW_SCHEMA and not pick.is_changed
+        if pick.is_kept and is_as_stored and pick.index == row.prompt_index:
             # Untouched rows side by side are one write.
             if run_end != start:
                 _end_run(kept, view, run_start, run_end, run_rows)
@@ -155,16 +163,19 @@ def _copy_range(item: Range, body: bytes, kept: RowFile, discarded: RowFile) -> 
         _end_run(kept, view, run_start, run_end, run_rows)
         run_start = run_end = run_rows = 0
         target = kept if pick.is_kept else discarded
-        if is_todays and not pick.is_changed:
-            target.add(b'{"prompt_index":%d,' % pick.index, view[start + len(head) : end])
+        if is_as_stored:
+            target.add(_head(pick.index), view[start + len(_head(row.prompt_index)) : end])
         else:
             target.add(_rewritten(item.batch, bytes(view[start:end]), pick))
     _end_run(kept, view, run_start, run_end, run_rows)
 
 
 def _is_whole(row: memoryview, stored: StoredRow) -> bool:
-    """Whether the bytes are what was written, or else (older ledgers, files mended by hand) at least JSON."""
-    return crc32(row) == stored.crc32 or _is_json(bytes(row))
+    """Whether the bytes are what was written, or else (older ledgers, files mended by hand) at least a line of JSON."""
+    if stored.crc32 and crc32(row) == stored.crc32:
+        return True
+    line = bytes(row)
+    return line.endswith(b"\n") and _is_json(line)
 
 
 def _is_json(row: bytes) -> bool:
