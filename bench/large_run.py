@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from zlib import crc32
 
 import orjson
 
@@ -95,7 +96,8 @@ def _write_batch(store: ObjectStore, outcome: PlanOutcome, batch: PlannedBatch, 
         entries.append(entry.of_row(line, len(body)))
         body += line
     store.put(batch_file(batch.number), body, durable=False)
-    store.put(ledger_file(batch.number), new_ledger(batch.number, entries, len(body)).encode(), durable=False)
+    ledger = new_ledger(batch.number, entries, len(body), file_crc32=crc32(body))
+    store.put(ledger_file(batch.number), ledger.encode(), durable=False)
 
 
 def _result(prompt: str, row_bytes: int) -> PromptResult:

@@ -9,6 +9,7 @@ import logging
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from zlib import crc32
 
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.entry import EntryDamaged, LedgerEntry
@@ -117,7 +118,8 @@ def _read_part(store: ObjectStore, name: PartName) -> _Row | None:
 def _write(store: ObjectStore, batch: int, existing: _Existing, rows: list[_Row]) -> list[LedgerEntry]:
     """Batch file, then ledger."""
     entries = []
-    size = 0
+    size = file_crc32 = 0
+    is_all_new = all(row.body is not None for row in rows)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "batch.jsonl")
         with path.open("wb") as file:
@@ -130,9 +132,12 @@ def _write(store: ObjectStore, batch: int, existing: _Existing, rows: list[_Row]
                 file.write(body)
                 entries.append(replace(row.entry, offset=size, length=len(body)))
                 size += len(body)
+                file_crc32 = crc32(body, file_crc32)
         upload_version(store, path, layout.batch_file(batch), replaces=existing.etag)
     damaged = existing.ledger.head.damaged if existing.ledger else ()
-    store.put(layout.ledger_file(batch), new_ledger(batch, entries, size, damaged).encode())
+    # A row of the old file may have been damaged there: only its own checksum knows.
+    ledger = new_ledger(batch, entries, size, damaged, file_crc32=file_crc32 if is_all_new else 0)
+    store.put(layout.ledger_file(batch), ledger.encode())
     return entries
 
 

@@ -23,6 +23,8 @@ class LedgerHead:
     damaged: tuple[DamagedLine, ...] = ()
     ledger_etag: str = ""
     """In the index only: version of the ledger object that the entries were copied from."""
+    crc32: int = 0
+    """Of the whole batch file, where it was made of rows that are known to be whole; 0: not known."""
 
     def encode(self) -> bytes:
         """One line of JSON with its line end."""
@@ -32,6 +34,7 @@ class LedgerHead:
             "entries": self.entries,
             "damaged": [[item.line, item.reason] for item in self.damaged],
             "ledger_etag": self.ledger_etag,
+            "crc32": self.crc32,
         }
         return orjson.dumps(
             {name: value for name, value in document.items() if value}, option=orjson.OPT_APPEND_NEWLINE
@@ -48,6 +51,7 @@ class LedgerHead:
                 entries=int(document.get("entries", 0)),
                 damaged=tuple(DamagedLine(int(line), str(reason)) for line, reason in document.get("damaged", ())),
                 ledger_etag=str(document.get("ledger_etag", "")),
+                crc32=int(document.get("crc32", 0)),
             )
         except (ValueError, TypeError, AttributeError) as error:
             raise EntryDamaged(f"not the head of a ledger: {line[:80]!r}") from error
@@ -74,10 +78,16 @@ class Ledger:
 
 
 def new_ledger(
-    batch: int, entries: Sequence[LedgerEntry], size_bytes: int, damaged: tuple[DamagedLine, ...] = ()
+    batch: int,
+    entries: Sequence[LedgerEntry],
+    size_bytes: int,
+    damaged: tuple[DamagedLine, ...] = (),
+    *,
+    file_crc32: int = 0,
 ) -> Ledger:
     """The ledger of a batch file with these rows. `damaged`: lines that an earlier version of the file held."""
-    return Ledger(LedgerHead(batch, size_bytes, len(entries), damaged), [entry.encode() for entry in entries])
+    head = LedgerHead(batch, size_bytes, len(entries), damaged, crc32=file_crc32)
+    return Ledger(head, [entry.encode() for entry in entries])
 
 
 def decode_ledger(body: bytes) -> Ledger:

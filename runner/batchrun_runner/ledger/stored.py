@@ -93,6 +93,8 @@ class StoredRun:
     """By batch number, then by place."""
     sizes_bytes: dict[int, int] = field(default_factory=dict)
     """Size of each batch file."""
+    crc32s: dict[int, int] = field(default_factory=dict)
+    """Checksum of each whole batch file, where it is known."""
     damaged: list[tuple[int, DamagedLine]] = field(default_factory=list)
     """Lines of batch files that are no rows, with their batch."""
     missing: list[int] = field(default_factory=list)
@@ -183,6 +185,8 @@ def _take(
         groups[head.batch] = [_stored_row(head.batch, line, keep_line=keep_lines) for line in lines]
     except EntryDamaged:
         return False
+    if head.crc32:
+        run.crc32s[head.batch] = head.crc32
     run.damaged.extend((head.batch, item) for item in head.damaged)
     return True
 

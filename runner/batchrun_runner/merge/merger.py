@@ -118,8 +118,8 @@ def _write_rows(store: ObjectStore, stored: StoredRun, selection: Selection, wor
         (workdir / layout.LEFT_OUT).open("wb") as left_out,
     ):
         kept, discarded = RowFile(trajectories), RowFile(discards)
-        copy_rows(store, selection.picks, kept, discarded)
-        copy_rows(store, selection.orphans, kept, discarded)
+        copy_rows(store, stored, selection.picks, kept, discarded)
+        copy_rows(store, stored, selection.orphans, kept, discarded)
         listed = write_left_out(left_out, stored, selection)
     return RowCounts(
         stored=len(stored.rows) + len(stored.damaged),

@@ -13,7 +13,7 @@ import orjson
 
 from batchrun_runner.ledger.entry import ROW_SCHEMA
 from batchrun_runner.ledger.layout import batch_file
-from batchrun_runner.ledger.stored import StoredRow
+from batchrun_runner.ledger.stored import StoredRow, StoredRun
 from batchrun_runner.merge.errors import LedgerDisagrees
 from batchrun_runner.merge.rows import rewritten
 from batchrun_runner.merge.selection import Pick
@@ -23,6 +23,8 @@ from batchrun_runner.storage.store import ObjectStore
 _RANGE_BYTES = 4 * 1024 * 1024
 _AHEAD_BYTES = 24 * 1024 * 1024
 """Ranges that are being read or wait to be written. A single longer row passes alone."""
+_AHEAD_RANGES = 4
+"""For each thread that reads: one alone (a folder) shall not wait while what it has read is written."""
 _MOST_BUFFERS = 512
 
 
@@ -58,26 +60,22 @@ def ranges(picks: Iterable[Pick]) -> Iterator[Range]:
         yield current
 
 
-def read_ahead(store: ObjectStore, wanted: Iterable[Range]) -> Iterator[tuple[Range, bytes]]:
-    """The bytes of each range, in order, its rows found whole; several ranges are read at a time, within a bound of
-    memory. Raises LedgerDisagrees and StorageError.
+def read_ahead(store: ObjectStore, stored: StoredRun, wanted: Iterable[Range]) -> Iterator[tuple[Range, bytes]]:
+    """The bytes of each range, in order, its rows found whole; later ones are read and checked meanwhile, within
+    a bound of memory. Raises LedgerDisagrees and StorageError.
     """
-    if store.reads_at_once == 1:
-        for item in wanted:
-            yield item, _whole_range(store, item)
-        return
     with ThreadPoolExecutor(store.reads_at_once) as pool:
         under_way: deque[tuple[Range, Future[bytes]]] = deque()
         bytes_ahead = 0
         try:
             for item in wanted:
                 while under_way and (
-                    bytes_ahead + item.length > _AHEAD_BYTES or len(under_way) >= 2 * store.reads_at_once
+                    bytes_ahead + item.length > _AHEAD_BYTES or len(under_way) >= _AHEAD_RANGES * store.reads_at_once
                 ):
                     done, future = under_way.popleft()
                     yield done, future.result()
                     bytes_ahead -= done.length
-                under_way.append((item, pool.submit(_whole_range, store, item)))
+                under_way.append((item, pool.submit(_whole_range, store, stored, item)))
                 bytes_ahead += item.length
             while under_way:
                 done, future = under_way.popleft()
@@ -87,11 +85,14 @@ def read_ahead(store: ObjectStore, wanted: Iterable[Range]) -> Iterator[tuple[Ra
                 future.cancel()
 
 
-def _whole_range(store: ObjectStore, item: Range) -> bytes:
+def _whole_range(store: ObjectStore, stored: StoredRun, item: Range) -> bytes:
     try:
         body = store.get_range(batch_file(item.batch), item.offset, item.length)
     except (RangeMissing, NotFound) as error:
         raise LedgerDisagrees(item.batch, str(error)) from error
+    is_whole_file = item.offset == 0 and item.length == stored.sizes_bytes.get(item.batch)
+    if is_whole_file and crc32(body) == stored.crc32s.get(item.batch):
+        return body
     view = memoryview(body)
     for pick in item.picks:
         row = pick.row
@@ -136,9 +137,9 @@ class RowFile:
         self._buffers.clear()
 
 
-def copy_rows(store: ObjectStore, picks: Iterable[Pick], kept: RowFile, discarded: RowFile) -> None:
+def copy_rows(store: ObjectStore, stored: StoredRun, picks: Iterable[Pick], kept: RowFile, discarded: RowFile) -> None:
     """Write every picked row into the one or the other file. Raises LedgerDisagrees, MergeFailed and StorageError."""
-    for item, body in read_ahead(store, ranges(picks)):
+    for item, body in read_ahead(store, stored, ranges(picks)):
         _copy_range(item, body, kept, discarded)
         kept.flush()
         discarded.flush()

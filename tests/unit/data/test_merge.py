@@ -5,7 +5,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.data.support import CarelessStore, DyingStore, Killed, Run, Wrapper, answered, failed, reference_rows
+from tests.unit.data.support import (
+    CarelessStore,
+    DyingStore,
+    Killed,
+    Run,
+    Wrapper,
+    answered,
+    batch_rows,
+    failed,
+    record,
+    reference_rows,
+)
 
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_runner.columns import ROW_FEATURES, row_problems
@@ -200,6 +211,27 @@ def test_a_row_that_was_mended_by_hand_is_taken_and_one_that_lost_bytes_runs_aga
     assert merged.result.damaged == {"batch_0.jsonl": 1}
     assert [row["conversations"][0]["value"] for row in run.rows()] == ["FIRST", "second"]
     assert merged.result.not_run == 1
+
+
+def test_a_row_that_lost_bytes_before_a_late_row_came_into_its_file_is_still_found(
+    run: Run, folder: FolderStore
+) -> None:
+    prompts = ["first", "second", "third"]
+    outcome = run.plan(prompts)
+    (batch,) = outcome.plan.batches
+    rows = batch_rows(folder, outcome.plan.plan_id, batch)
+    early, late = run.recorder(outcome, batch), run.recorder(outcome, batch)
+    for recorder, some in ((early, rows[:2]), (late, rows[2:])):
+        for row in some:
+            record(recorder, row, answered(row), batch.number, outcome.config_digest)
+        recorder.finish()
+        if recorder is early:
+            body = folder.get("batch_0.jsonl").body
+            damaged = body.replace(b'"value":"first"', b'"value":"\0\0rst"')
+            assert damaged != body
+            folder.put("batch_0.jsonl", damaged)
+    assert run.merge(outcome).result.damaged == {"batch_0.jsonl": 1}
+    assert run.prompts() == ["second", "third"]
 
 
 def test_counts_that_do_not_add_up_stop_the_merge_and_the_old_result_stays(
