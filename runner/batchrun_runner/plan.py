@@ -23,13 +23,14 @@ from batchrun_runner.ledger.checkpoint import ends_by_batch, timestamp, write_ch
 from batchrun_runner.ledger.collector import many_objects
 from batchrun_runner.ledger.compaction import compact_left_overs
 from batchrun_runner.ledger.cutting import Cutter
+from batchrun_runner.ledger.errors import PlanBroken
 from batchrun_runner.ledger.identity import Configuration, configuration
 from batchrun_runner.ledger.ownership import ConfigChanged, OutputNotEmpty, claim
 from batchrun_runner.ledger.parts import list_all_parts
 from batchrun_runner.ledger.stored import StoredRun, load_stored
 from batchrun_runner.records import PromptRow
 from batchrun_runner.settings import RunSettings
-from batchrun_runner.storage.errors import NotFound, StorageError
+from batchrun_runner.storage.errors import NotFound, RangeMissing
 from batchrun_runner.storage.store import ObjectStore
 
 _NOT_USED = "what is damaged is not used, and a prompt without another row runs again"
@@ -117,17 +118,23 @@ def _damage(place: str, stored: StoredRun) -> list[str]:
 
 
 def read_batch_rows(store: ObjectStore, plan_id: str, *, number: int, offset: int, length: int) -> list[PromptRow]:
-    """The rows of one batch, by its byte range. Raises StorageError where another plan has replaced them."""
+    """The rows of one batch, by its byte range. Raises PlanBroken where they are not there any more."""
     key = layout.plan_rows(plan_id)
-    lines = store.get_range(key, offset, length).split(b"\n")[:-1]
+    place = f"{store.place}/{key}"
+    try:
+        lines = store.get_range(key, offset, length).split(b"\n")[:-1]
+    except NotFound as error:
+        raise PlanBroken(f"{place} is gone") from error
+    except RangeMissing as error:
+        raise PlanBroken(f"{place} is too short for batch {number}") from error
     try:
         documents = [orjson.loads(line) for line in lines]
         numbers = {document.pop("batch") for document in documents}
         rows = [PromptRow(**document) for document in documents]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StorageError(f"{store.place}/{key}: the rows of batch {number} are damaged; plan again") from error
+        raise PlanBroken(f"{place}: the rows of batch {number} are damaged") from error
     if numbers != {number}:
-        raise StorageError(f"{store.place}/{key}: another plan has replaced the rows of batch {number}")
+        raise PlanBroken(f"{place}: another plan has replaced the rows of batch {number}")
     return rows
 
 

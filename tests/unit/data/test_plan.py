@@ -9,9 +9,9 @@ from tests.unit.data.support import Run, answered, batch_rows, failed, jsonl, re
 from batchrun_api.conditions import Reason
 from batchrun_runner.columns import row_problems
 from batchrun_runner.dataset.errors import DatasetInvalid
+from batchrun_runner.ledger.errors import PlanBroken
 from batchrun_runner.ledger.ownership import ConfigChanged, OutputInUse, OutputNotEmpty
 from batchrun_runner.settings import Owner
-from batchrun_runner.storage.errors import StorageError
 from batchrun_runner.storage.folder import FolderStore
 
 SEVEN = [f"prompt {number}" for number in range(7)]
@@ -150,7 +150,7 @@ def test_numbers_lie_above_those_of_plans_that_never_ran_and_of_lone_ledgers(run
 def test_a_batch_whose_rows_another_plan_replaced_is_refused(run: Run) -> None:
     first = run.plan(SEVEN, plan_id="p")
     run.plan(SEVEN, plan_id="p")
-    with pytest.raises(StorageError, match="another plan has replaced the rows of batch 0"):
+    with pytest.raises(PlanBroken, match="another plan has replaced the rows of batch 0"):
         batch_rows(run.store, "p", first.plan.batches[0])
 
 
