@@ -13,7 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from batchrun_api.plan import Plan
+from batchrun_api.plan import Plan, plan_in_words
 from batchrun_api.spec import BatchRunSpec
 from batchrun_api.text import counted
 from batchrun_runner.dataset.rows import InvalidRow
@@ -49,30 +49,7 @@ class PlanOutcome:
     @property
     def summary(self) -> str:
         """One line for people."""
-        return summary_of(self.plan)
-
-
-def summary_of(plan: Plan) -> str:
-    """Size, done, to run and new batches in one line."""
-    counts = plan.counts
-    ended = ", ".join(
-        f"{count:,} {name}"
-        for name, count in (
-            ("completed", counts.completed),
-            ("truncated", counts.truncated),
-            ("discarded", counts.discarded),
-        )
-        if count
-    )
-    parts = [
-        f"{counted(counts.total, 'prompt')}: {counts.done:,} done" + (f" ({ended})" if ended else ""),
-        f"{counts.to_run:,} to run in {counted(len(plan.batches), 'new batch', 'new batches')}",
-    ]
-    if counts.invalid:
-        parts.append(f"{counted(counts.invalid, 'invalid row')} skipped (see {layout.REJECTED})")
-    if counts.orphaned:
-        parts.append(f"{counted(counts.orphaned, 'stored row')} of prompts that are not in this data set")
-    return "; ".join(parts)
+        return plan_in_words(self.plan.counts, len(self.plan.batches))
 
 
 def make_plan(

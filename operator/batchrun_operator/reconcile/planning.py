@@ -2,9 +2,8 @@
 
 from batchrun_api.conditions import ConditionType, Phase, Reason
 from batchrun_api.exit_codes import ExitCode
-from batchrun_api.plan import Plan
+from batchrun_api.plan import plan_in_words
 from batchrun_api.status import BatchCounts, PlanStatus, PromptCounts
-from batchrun_api.text import counted
 from batchrun_operator.manifests import config_map, plan_job, plan_shards
 from batchrun_operator.manifests.meta import Role
 from batchrun_operator.manifests.plan_shards import shard_name
@@ -157,18 +156,7 @@ def announce_plan(sheet: Worksheet) -> bool:
     if _not_planned_because(sheet):
         sheet.update(prompts=PromptCounts(), batches=BatchCounts(), failures=[], summary=None)
     counts = sheet.plan.counts
+    text = "; ".join([plan_in_words(counts, len(sheet.plan.batches)), *sheet.plan.notes])
     sheet.update_plan(done_before=counts.done, invalid_rows=counts.invalid)
-    sheet.condition(ConditionType.PLANNED, True, Reason.PLANNED, plan_summary(sheet.plan))
+    sheet.condition(ConditionType.PLANNED, True, Reason.PLANNED, text)
     return False
-
-
-def plan_summary(plan: Plan) -> str:
-    """Size, done, to run, new batches; and what stands beside it."""
-    counts = plan.counts
-    batches = counted(len(plan.batches), "new batch", "new batches")
-    parts = [f"{counted(counts.total, 'prompt')}: {counts.done:,} done, {counts.to_run:,} to run in {batches}"]
-    if counts.invalid:
-        parts.append(f"{counted(counts.invalid, 'invalid row')} skipped")
-    if counts.orphaned:
-        parts.append(f"{counted(counts.orphaned, 'stored row')} without a prompt")
-    return "; ".join([*parts, *plan.notes])

@@ -27,7 +27,7 @@ def test_rows_are_cut_into_batches_in_data_set_order(run: Run) -> None:
     read = [row for batch in plan.batches for row in batch_rows(run.store, plan.plan_id, batch)]
     assert [row.index for row in read] == list(range(7))
     assert [row.prompt for row in read] == [*SEVEN[:5], "six", "seven"]
-    assert outcome.summary == "7 prompts: 0 done; 7 to run in 3 new batches"
+    assert outcome.summary == "7 prompts: 0 done, 7 to run in 3 new batches"
 
 
 def test_all_fields_of_a_row_reach_the_batch(run: Run) -> None:
@@ -161,7 +161,7 @@ def test_failed_prompts_run_again_and_everything_else_does_not(run: Run) -> None
     outcome = run.plan(SEVEN)
     counts = outcome.plan.counts
     assert (counts.total, counts.done, counts.completed, counts.discarded, counts.to_run) == (7, 6, 5, 1, 1)
-    assert outcome.summary == "7 prompts: 6 done (5 completed, 1 discarded); 1 to run in 1 new batch"
+    assert outcome.summary == "7 prompts: 6 done (5 completed, 1 discarded), 1 to run in 1 new batch"
     run.agent = answered
     run.run(SEVEN)
     assert run.asked == ["prompt 2"]

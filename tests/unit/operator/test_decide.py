@@ -25,6 +25,7 @@ from tests.unit.operator.builders import (
 from batchrun_api import names
 from batchrun_api.messages import BatchMessage, MergeResult, Signals, StepMessage
 from batchrun_api.outcomes import Reason
+from batchrun_api.plan import plan_in_words
 from batchrun_api.status import BatchRunStatus, Condition, PlanStatus, PromptCounts
 from batchrun_operator.manifests.meta import Role
 from batchrun_operator.reconcile.decide import decide
@@ -114,6 +115,16 @@ def test_a_broken_log_is_planned_again_as_the_next_attempt() -> None:
     assert decision.status.plan.attempts == {"plan": 1}
     assert condition(decision, "Planned") == ("False", "PlanBroken")
     assert actions_of(decision, DeleteJob) == [DeleteJob("plan-None-1", "job-plan-None-1")]
+
+
+def test_a_plan_reads_the_same_on_the_cluster_and_on_one_machine() -> None:
+    planned = plan(2, done=3, invalid=1, orphaned=2)
+    decision = think(observed(run(begun()), shards=Shards(planned)))
+    assert message(decision, "Planned") == plan_in_words(planned.counts, 1)
+    assert message(decision, "Planned") == (
+        "5 prompts: 3 done (3 completed), 2 to run in 1 new batch; 1 invalid row skipped (see rejected.jsonl); "
+        "2 stored rows of prompts that are not in the data set"
+    )
 
 
 GONE = "s3://results/runs/demo/plans/abcdef0123/rows.jsonl is gone"
