@@ -97,8 +97,9 @@ def _start_over(sheet: Worksheet, why: str) -> None:
     sheet.actions.append(DeleteConfigMap(shard_name(run.name, run.uid, run.plan_id, 0)))
     sheet.update(plan=PlanStatus(id=run.plan_id, attempts=lost))
     message = f"{why}: planning again; what is finished is stored"
-    sheet.condition(ConditionType.PLANNED, False, Reason.PLAN_BROKEN, message)
-    sheet.progressing(True, Reason.PLAN_BROKEN, message, Phase.PENDING)
+    if not _is_given_up(sheet):  # else the first words stay, which name the object
+        sheet.condition(ConditionType.PLANNED, False, Reason.PLAN_BROKEN, message)
+        sheet.progressing(True, Reason.PLAN_BROKEN, message, Phase.PENDING)
 
 
 def _start(sheet: Worksheet) -> None:

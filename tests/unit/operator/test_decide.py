@@ -143,6 +143,7 @@ def test_a_batch_whose_plan_was_deleted_from_the_store_is_planned_again() -> Non
     again = think(replace(scene, run=run(decision.status)))
     assert again.status.plan is not None
     assert again.status.plan.attempts == {"plan": 1}
+    assert message(again, "Planned") == message(decision, "Planned")
     cleared = think(observed(run(again.status)))
     assert [name[-2:] for name in job_names(cleared)] == ["-2"]
 
