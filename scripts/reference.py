@@ -22,7 +22,8 @@ _HEAD = """\
 # Reference
 
 Made from the models by `make generate`; `kubectl explain batchrun.spec --recursive` tells the same. What the fields do
-together stands in the [README](../README.md), what rows hold in [trajectories.md](trajectories.md).
+together stands in the [README](../README.md), what rows and `statistics.json` hold in
+[trajectories.md](trajectories.md).
 
 **Changing a field:** *fixed*: refused. *live*: acts on the run that is going on. *new plan*: what runs is ended, what
 is finished stays stored, the rest is planned again. A field that is left out, or null, has its default.
@@ -75,6 +76,8 @@ def _change(name: str, spec: Schema) -> str:
     return "fixed" if fixed else "live" if name in LIVE_FIELDS else "new plan"
 
 
+_OPEN = "x-kubernetes-preserve-unknown-fields"
+"""An object that takes any field: those that are named are checks."""
 Row = tuple[str, str, str, str, str]
 
 
@@ -86,7 +89,7 @@ def _rows(node: Schema, prefix: str, closed: tuple[str, ...] = ()) -> Iterator[R
         default = "required" if name in required else _default(field)
         yield path, _type(field), default, _bounds(field), field.get("description", "")
         inner = field.get("items", field)
-        if "properties" in inner and path not in closed:
+        if "properties" in inner and path not in closed and _OPEN not in inner:
             yield from _rows(inner, f"{path}[]." if inner is not field else f"{path}.")
 
 

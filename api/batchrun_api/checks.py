@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from batchrun_api.conditions import Reason
+from batchrun_api.spec.model import NOT_IN_EXTRA_BODY, not_for_extra_body
 from batchrun_api.spec.run import BatchRunSpec
 from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS, WORKING_TOOLSETS, Distribution
 
@@ -34,36 +35,17 @@ def spec_problems(spec: BatchRunSpec, *, for_cluster: bool) -> list[SpecProblem]
     ]
 
 
-_NOT_IN_EXTRA_BODY = {
-    "model": "use model.name",
-    "messages": "the agent makes them; use agent.systemPrompt or agent.prefillMessages",
-    "tools": "the distribution chooses them; use distribution",
-    "functions": "the distribution chooses them; use distribution",
-    "function_call": "use tool_choice",
-    "stream": "use model.stream",
-    "stream_options": "use model.stream",
-    "n": "one reply a call is read; leave it out",
-    "max_tokens": "use model.maxTokens",
-    "max_completion_tokens": "use model.maxTokens",
-    "temperature": "use model.sampling.temperature",
-    "top_p": "use model.sampling.topP",
-    "seed": "use model.sampling.seed",
-    "stop": "use model.sampling.stop",
-    "reasoning_effort": "use model.reasoning.effort",
-}
-
-
 def _extra_body_problems(spec: BatchRunSpec) -> list[SpecProblem]:
-    """Fields of a request that are ours. The API server cannot look into a free-form object."""
+    """Fields of a request that are ours. Those that other fields of the spec say already are looked at here only."""
     body, model = spec.model.extra_body or {}, spec.model
-    refused = dict(_NOT_IN_EXTRA_BODY)
+    refused = dict(NOT_IN_EXTRA_BODY)
     if model.reasoning.effort is not None:
         refused["reasoning"] = "model.reasoning.effort says it already; leave out one of the two"
         refused["chat_template_kwargs"] = refused["reasoning"]
     if model.open_router.providers.given:
         refused["provider"] = "model.openRouter.providers says it already; leave out one of the two"
     return [
-        SpecProblem(("model", "extraBody", field), f"{field!r} is not for extraBody: {fix}")
+        SpecProblem(("model", "extraBody", field), not_for_extra_body(field, fix))
         for field, fix in refused.items()
         if field in body
     ]

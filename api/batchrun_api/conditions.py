@@ -48,7 +48,7 @@ class Reason(StrEnum):
     PLANNED = "Planned"
     """The plan is made."""
     PLAN_BROKEN = "PlanBroken"
-    """The plan did not arrive whole, or was lost; planning is tried again by itself."""
+    """The plan did not arrive whole, or is gone from cluster or store: planned again by itself, a few times at most."""
     PLAN_TOO_LARGE = "PlanTooLarge"
     """The plan is above 8 MiB compressed: use a larger `batchSize`."""
     # going on

@@ -91,6 +91,8 @@ def structural(model: type[BaseModel]) -> Schema:
 
 
 def _convert(node: Schema, definitions: Schema) -> Schema:
+    if _is_structural(node):
+        return {key: value for key, value in node.items() if key != "title"}
     if "$ref" in node:
         target = _convert(definitions[node["$ref"].rsplit("/", 1)[1]], definitions)
         return {**target, **{key: value for key, value in node.items() if key == "description"}}
@@ -107,6 +109,11 @@ def _convert(node: Schema, definitions: Schema) -> Schema:
     if node.get("type") == "object":
         result |= _convert_object(node, definitions)
     return result
+
+
+def _is_structural(node: Schema) -> bool:
+    """Written by hand for values of any kind: `anyOf` in it are checks, not types."""
+    return "x-kubernetes-preserve-unknown-fields" in node and "type" not in node
 
 
 def _convert_union(node: Schema, options: list[Schema], definitions: Schema) -> Schema:

@@ -1,7 +1,7 @@
 """Termination messages and signals: the small words between pods and operator. Hints; the ledger is the truth.
 
-A pod's containers share about 12 kB for their messages, cut silently: with 100 sandboxes 120 bytes each. So a message
-of a batch pod's container stays below 100 bytes.
+A pod's containers share 12 kB for their messages, and each is cut silently at its share: with 100 sandboxes at 120
+bytes. So what counts of a batch pod's container stays below 100 bytes, and only words for people follow it.
 """
 
 import json
@@ -10,8 +10,20 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from batchrun_api.outcomes import Outcome, Reason
+from batchrun_api.text import shortened_bytes
 
 SANDBOX_MESSAGE_LIMIT_BYTES = 100
+STEP_MESSAGE_LIMIT_BYTES = 4000
+"""Kubernetes cuts one container's message at 4096 bytes."""
+_SHARED_BYTES = 12 * 1024
+_OTHER_CONTAINERS = 6
+"""Beside the sandboxes: the runner, the init container, and up to four that a webhook or `kubectl debug` adds."""
+
+
+def batch_message_limit_bytes(sandboxes: int) -> int:
+    """Room for the message of a batch's runner in a pod with so many sandboxes."""
+    share = _SHARED_BYTES // (sandboxes + _OTHER_CONTAINERS)
+    return max(SANDBOX_MESSAGE_LIMIT_BYTES, min(STEP_MESSAGE_LIMIT_BYTES, share))
 
 
 def sandbox_message(outcome: Outcome, reason: Reason | None) -> str:
@@ -41,7 +53,7 @@ class _Message(BaseModel):
 
 
 class BatchMessage(_Message):
-    """What the runner of a batch leaves behind: how many prompts ended how."""
+    """What the runner of a batch leaves behind: how many prompts ended how; or why it cannot go on."""
 
     completed: Annotated[int, Field(ge=0, alias="c")] = 0
     truncated: Annotated[int, Field(ge=0, alias="t")] = 0
@@ -50,12 +62,28 @@ class BatchMessage(_Message):
     left: Annotated[int, Field(ge=0, alias="l")] = 0
     reason: Annotated[str, Field(max_length=40, alias="r")] = ""
     """Why it stopped, where it did not end by itself; one of `conditions.Reason`."""
+    of_store: Annotated[bool, Field(alias="s")] = False
+    """The reason speaks of the store; else, where it speaks of a server, of the model's."""
+    message: Annotated[str, Field(exclude=True)] = ""
+    """For people: what is wrong, where, and the fix; as much of it as there was room for."""
 
     model_config = ConfigDict(populate_by_name=True)
 
-    def encode(self) -> str:
-        """Compact JSON below 100 bytes."""
-        return json.dumps(self.model_dump(by_alias=True, exclude_defaults=True), separators=(",", ":"))
+    @classmethod
+    def parse(cls, text: str | None) -> Any:
+        """The message, or None where the text is not one."""
+        first, _, words = (text or "").partition("\n")
+        found = super().parse(first)
+        return found and found.model_copy(update={"message": words})
+
+    def encode(self, limit_bytes: int = SANDBOX_MESSAGE_LIMIT_BYTES) -> str:
+        """A line of compact JSON below 100 bytes, then as many words as `limit_bytes` leaves room for.
+
+        The words stand last: where a cut comes earlier than we think, it takes only them.
+        """
+        first = json.dumps(self.model_dump(by_alias=True, exclude_defaults=True), separators=(",", ":"))
+        words = shortened_bytes(self.message, limit_bytes - len(first) - 1)
+        return f"{first}\n{words}" if words else first
 
 
 class StepMessage(_Message):
@@ -68,7 +96,7 @@ class StepMessage(_Message):
     result: dict[str, Any] = Field(default_factory=dict)
     """merge: `MergeResult` as JSON. plan: nothing, its document is on the log."""
 
-    def encode(self, limit_bytes: int = 4000) -> str:
+    def encode(self, limit_bytes: int = STEP_MESSAGE_LIMIT_BYTES) -> str:
         """JSON of at most `limit_bytes`: the message is shortened until it fits."""
         message = self.message
         while True:

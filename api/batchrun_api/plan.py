@@ -4,6 +4,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from batchrun_api.text import counted
+
+REJECTED_ROWS = "rejected.jsonl"
+"""Object of the run's folder that lists the rows of the data set that cannot be used."""
+
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -42,6 +47,20 @@ class PlanCounts(PlanModel):
     """Rows that cannot be used and were skipped."""
     orphaned: Count = 0
     """Stored rows whose prompt is no longer in the data set."""
+
+
+def plan_in_words(counts: PlanCounts, batches: int) -> str:
+    """A plan in one line, for terminals, logs and the condition Planned. `batches`: how many new ones."""
+    outcomes = [("completed", counts.completed), ("truncated", counts.truncated), ("discarded", counts.discarded)]
+    ended = ", ".join(f"{count:,} {name}" for name, count in outcomes if count)
+    done = f"{counts.done:,} done" + (f" ({ended})" if ended else "")
+    new = counted(batches, "new batch", "new batches")
+    parts = [f"{counted(counts.total, 'prompt')}: {done}, {counts.to_run:,} to run in {new}"]
+    if counts.invalid:
+        parts.append(f"{counted(counts.invalid, 'invalid row')} skipped (see {REJECTED_ROWS})")
+    if counts.orphaned:
+        parts.append(f"{counted(counts.orphaned, 'stored row')} of prompts that are not in the data set")
+    return "; ".join(parts)
 
 
 class Plan(PlanModel):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from batchrun_api.plan import Plan
+from batchrun_api.plan import Plan, plan_in_words
 from batchrun_api.spec import BatchRunSpec
 from batchrun_api.text import counted
 from batchrun_runner.dataset.rows import InvalidRow
@@ -23,13 +23,14 @@ from batchrun_runner.ledger.checkpoint import ends_by_batch, timestamp, write_ch
 from batchrun_runner.ledger.collector import many_objects
 from batchrun_runner.ledger.compaction import compact_left_overs
 from batchrun_runner.ledger.cutting import Cutter
+from batchrun_runner.ledger.errors import PlanBroken
 from batchrun_runner.ledger.identity import Configuration, configuration
 from batchrun_runner.ledger.ownership import ConfigChanged, OutputNotEmpty, claim
 from batchrun_runner.ledger.parts import list_all_parts
 from batchrun_runner.ledger.stored import StoredRun, load_stored
 from batchrun_runner.records import PromptRow
 from batchrun_runner.settings import RunSettings
-from batchrun_runner.storage.errors import NotFound, StorageError
+from batchrun_runner.storage.errors import NotFound, RangeMissing
 from batchrun_runner.storage.store import ObjectStore
 
 _NOT_USED = "what is damaged is not used, and a prompt without another row runs again"
@@ -48,30 +49,7 @@ class PlanOutcome:
     @property
     def summary(self) -> str:
         """One line for people."""
-        return summary_of(self.plan)
-
-
-def summary_of(plan: Plan) -> str:
-    """Size, done, to run and new batches in one line."""
-    counts = plan.counts
-    ended = ", ".join(
-        f"{count:,} {name}"
-        for name, count in (
-            ("completed", counts.completed),
-            ("truncated", counts.truncated),
-            ("discarded", counts.discarded),
-        )
-        if count
-    )
-    parts = [
-        f"{counted(counts.total, 'prompt')}: {counts.done:,} done" + (f" ({ended})" if ended else ""),
-        f"{counts.to_run:,} to run in {counted(len(plan.batches), 'new batch', 'new batches')}",
-    ]
-    if counts.invalid:
-        parts.append(f"{counted(counts.invalid, 'invalid row')} skipped (see {layout.REJECTED})")
-    if counts.orphaned:
-        parts.append(f"{counted(counts.orphaned, 'stored row')} of prompts that are not in this data set")
-    return "; ".join(parts)
+        return plan_in_words(self.plan.counts, len(self.plan.batches))
 
 
 def make_plan(
@@ -117,17 +95,23 @@ def _damage(place: str, stored: StoredRun) -> list[str]:
 
 
 def read_batch_rows(store: ObjectStore, plan_id: str, *, number: int, offset: int, length: int) -> list[PromptRow]:
-    """The rows of one batch, by its byte range. Raises StorageError where another plan has replaced them."""
+    """The rows of one batch, by its byte range. Raises PlanBroken where they are not there any more."""
     key = layout.plan_rows(plan_id)
-    lines = store.get_range(key, offset, length).split(b"\n")[:-1]
+    place = f"{store.place}/{key}"
+    try:
+        lines = store.get_range(key, offset, length).split(b"\n")[:-1]
+    except NotFound as error:
+        raise PlanBroken(f"{place} is gone") from error
+    except RangeMissing as error:
+        raise PlanBroken(f"{place} is too short for batch {number}") from error
     try:
         documents = [orjson.loads(line) for line in lines]
         numbers = {document.pop("batch") for document in documents}
         rows = [PromptRow(**document) for document in documents]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StorageError(f"{store.place}/{key}: the rows of batch {number} are damaged; plan again") from error
+        raise PlanBroken(f"{place}: the rows of batch {number} are damaged") from error
     if numbers != {number}:
-        raise StorageError(f"{store.place}/{key}: another plan has replaced the rows of batch {number}")
+        raise PlanBroken(f"{place}: another plan has replaced the rows of batch {number}")
     return rows
 
 

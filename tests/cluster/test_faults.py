@@ -101,6 +101,21 @@ def test_a_runner_that_is_killed_goes_on_in_its_place_with_what_is_left(runs: Ru
     assert runner["restartCount"] == 1
 
 
+def test_a_plan_that_is_deleted_from_the_store_is_made_again(runs: Runs) -> None:
+    data_set = prompts(6)
+    run = runs.start("no-plan", data_set, batchSize=3, numWorkers=1)
+    wait_at_work(run)
+    done = wait_stored(run, 1)
+
+    [rows] = [key for key in runs.bucket.etags(run.prefix) if key.startswith("plans/") and key.endswith("/rows.jsonl")]
+    runs.bucket.delete(f"{run.prefix}/{rows}")
+
+    status = assert_survived(run, data_set, done)
+    assert status["plan"]["doneBefore"] >= 3
+    said = [event["message"] for event in runs.kubectl.list("events") if event.get("reason") == "PlanBroken"]
+    assert any(f"{run.prefix}/{rows} is gone" in message for message in said), said
+
+
 @pytest.mark.parametrize("options", [["--wait=false"], ["--grace-period=0", "--force"]], ids=["gently", "at once"])
 def test_a_batch_pod_that_is_deleted_gives_way_to_another_one(runs: Runs, options: list[str]) -> None:
     data_set = prompts(6)

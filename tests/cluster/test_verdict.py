@@ -205,6 +205,17 @@ GOOD: dict[str, Document | str] = {
 }
 
 BAD: dict[str, Document | str] = {
+    "distribution-unknown": at("distribution", "everything"),
+    "distribution-unknown-toolset": at("distribution", {"foo": 100}),
+    "distribution-over": at("distribution", {"terminal": 101}),
+    "distribution-below": at("distribution", {"terminal": -1, "file": 100}),
+    "distribution-half": at("distribution", {"terminal": 50.5}),
+    "distribution-never": at("distribution", {"terminal": 0, "web": 0}),
+    "distribution-empty": at("distribution", {}),
+    "extra-body-stream": at("model.extraBody", {"stream": True}),
+    "extra-body-temperature": at("model.extraBody", {"temperature": 1}),
+    "extra-body-temperature-half": at("model.extraBody", {"top_k": 40, "temperature": 0.5}),
+    "extra-body-messages": at("model.extraBody", {"messages": [MESSAGE]}),
     "dataset-claim-and-inline": at("dataset.persistentVolumeClaim", {"claimName": "prompts", "path": "a.jsonl"}),
     "dataset-claim-leads-out": at("dataset", {"persistentVolumeClaim": {"claimName": "p", "path": "a/../../b"}}),
     "dataset-claim-absolute": at("dataset", {"persistentVolumeClaim": {"claimName": "p", "path": "/a"}}),
@@ -351,12 +362,9 @@ BAD: dict[str, Document | str] = {
 }
 
 OPERATOR_SAYS: dict[str, Document | str] = {
-    "distribution-unknown": at("distribution", "everything"),
-    "distribution-unknown-toolset": at("distribution", {"terminals": 100}),
-    "distribution-over": at("distribution", {"terminal": 101}),
     "distribution-number": at("distribution", 5),
-    "distribution-empty": at("distribution", {}),
-    "extra-body-stream": at("model.extraBody", {"stream": True}),
+    "distribution-unknown-toolset-beside": at("distribution", {"terminal": 100, "terminals": 100}),
+    "extra-body-n": at("model.extraBody", {"n": 2}),
     "extra-body-provider-twice": at(
         "model", {"extraBody": {"provider": {}}, "openRouter": {"providers": {"sort": "price"}}}
     ),
@@ -412,6 +420,23 @@ def test_validate_says_what_the_api_server_says(
     assert (code == 0) == (case in GOOD), f"batchrun validate: {words}"
     assert (case in accepted_by_server) == (case not in BAD), f"the API server, while batchrun validate says: {words}"
     assert code == 0 or re.search(rf"{case}\.yaml:\d+", words), "no place is named"
+
+
+@pytest.mark.parametrize(
+    ("case", "says"),
+    [
+        ("distribution-unknown", "spec.distribution: Invalid value"),
+        ("distribution-unknown-toolset", "spec.distribution"),
+        ("distribution-over", "spec.distribution.terminal: Invalid value: 101"),
+        ("distribution-empty", "spec.distribution in body should have at least 1 properties"),
+        ("extra-body-temperature", "'temperature' is not for extraBody: use model.sampling.temperature"),
+        ("extra-body-messages", "'messages' is not for extraBody: the agent makes them"),
+    ],
+)
+def test_the_api_server_names_the_field(cluster: Kubectl, files: dict[str, Path], case: str, says: str) -> None:
+    said = cluster.run("create", f"--filename={files[case]}", "--dry-run=server", check=False)
+
+    assert says in said
 
 
 def test_what_only_the_operator_can_refuse_ends_failed_with_the_same_words(

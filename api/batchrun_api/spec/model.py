@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from batchrun_api.spec.base import ApiModel, HttpURL, Rule, SecretKeyRef, ShortText, given
 
@@ -11,6 +11,61 @@ DEFAULT_MODEL = "anthropic/claude-sonnet-4.6"
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
 _OPENROUTER_PATTERN = "^https?://([^/?#@]*@)?([A-Za-z0-9-]+[.])*openrouter[.]ai(:[0-9]*)?([/?#].*)?$"
 """In the common ground of Python's and CEL's expressions."""
+
+NOT_IN_EXTRA_BODY = {
+    "model": "use model.name",
+    "messages": "the agent makes them; use agent.systemPrompt or agent.prefillMessages",
+    "tools": "the distribution chooses them; use distribution",
+    "functions": "the distribution chooses them; use distribution",
+    "function_call": "use tool_choice",
+    "stream": "use model.stream",
+    "stream_options": "use model.stream",
+    "n": "one reply a call is read; leave it out",
+    "max_tokens": "use model.maxTokens",
+    "max_completion_tokens": "use model.maxTokens",
+    "temperature": "use model.sampling.temperature",
+    "top_p": "use model.sampling.topP",
+    "seed": "use model.sampling.seed",
+    "stop": "use model.sampling.stop",
+    "reasoning_effort": "use model.reasoning.effort",
+}
+"""Fields of a request that are ours, each with what to do instead."""
+
+
+def not_for_extra_body(field: str, fix: str) -> str:
+    """What is said of a field that is ours."""
+    return f"{field!r} is not for extraBody: {fix}"
+
+
+_ANY = {"x-kubernetes-preserve-unknown-fields": True}
+_OBJECT = {"type": "object", **_ANY}
+_LIST = {"type": "array", "maxItems": 4096, "items": _OBJECT}
+_KINDS: dict[str, dict[str, Any]] = {
+    "messages": _LIST,
+    "tools": _LIST,
+    "functions": _LIST,
+    "stream": {"type": "boolean"},
+    "stream_options": _OBJECT,
+    "temperature": {"type": "number"},
+    "top_p": {"type": "number"},
+}
+"""The API server's rules see only fields whose type they know; the others are texts or whole numbers."""
+# In YAML 1.1 the bare key n is a boolean: only `checks` refuses it.
+_REFUSED_BY_SERVER = {field: fix for field, fix in NOT_IN_EXTRA_BODY.items() if field != "n"}
+_EXTRA_BODY_SCHEMA = {
+    "type": "object",
+    **_ANY,
+    "maxProperties": 64,
+    "properties": {
+        field: {"description": f"Refused: {fix}.", **_KINDS.get(field, {"x-kubernetes-int-or-string": True})}
+        for field, fix in _REFUSED_BY_SERVER.items()
+    },
+    "x-kubernetes-validations": [
+        {"rule": f"!has(self.{field})", "message": not_for_extra_body(field, fix), "fieldPath": f".{field}"}
+        for field, fix in _REFUSED_BY_SERVER.items()
+    ],
+}
+ExtraBody = Annotated[dict[str, Any], Field(max_length=64), WithJsonSchema(_EXTRA_BODY_SCHEMA)]
 
 ProviderNames = Annotated[list[ShortText], Field(min_length=1, max_length=64)]
 
@@ -79,7 +134,7 @@ class Model(ApiModel):
     """OpenRouter's own settings."""
     server: Literal["Auto", "OpenRouter", "OpenAI", "VLLM", "Other"] = "Auto"
     """Whose dialect requests are in; VLLM: SGLang too. Auto: by the host, Other where that is not known."""
-    extra_body: dict[str, Any] | None = Field(default=None, max_length=64)
+    extra_body: ExtraBody | None = None
     """More fields for the request body, sent as they are."""
     stream: bool = False
     """Ask for replies as a stream, for gateways that cut connections on which nothing moves. Results are the same."""

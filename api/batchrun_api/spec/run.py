@@ -11,6 +11,7 @@ from batchrun_api.spec.model import Model
 from batchrun_api.spec.output import Output
 from batchrun_api.spec.pod import PodTemplate
 from batchrun_api.spec.sandbox import Sandbox
+from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS, WORKING_TOOLSETS
 
 API_GROUP = "batchrun.dev"
 API_VERSION = "v1alpha1"
@@ -22,15 +23,31 @@ TOOLSET_NAME = r"^[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 METADATA_NAME = rf"^{_LABEL}(\.{_LABEL})*$"
 
+_OTHER_TOOLSETS = [name for name in TOOLSETS if name not in WORKING_TOOLSETS]
 RunName = Annotated[str, Field(min_length=1, max_length=100, pattern=RUN_NAME)]
 Probability = Annotated[int, Field(ge=0, le=100)]
 ToolsetName = Annotated[str, Field(min_length=1, max_length=63, pattern=TOOLSET_NAME)]
 Probabilities = Annotated[dict[ToolsetName, Probability], Field(min_length=1, max_length=64)]
+DISTRIBUTION_NAME = f"^({'|'.join(DISTRIBUTIONS)})$"
+# A structural schema has no union, but each check below looks at one kind of value only: the pattern at texts, the
+# others at maps. Unknown toolsets beside known ones, and values of other kinds, are left to `checks`.
+_DISTRIBUTION_SCHEMA = {
+    "x-kubernetes-preserve-unknown-fields": True,
+    "pattern": DISTRIBUTION_NAME,
+    "minProperties": 1,
+    "maxProperties": 64,
+    "properties": {
+        name: {"type": "integer", "minimum": 0, "maximum": 100, "description": f"Probability of {name} in percent."}
+        for name in TOOLSETS
+    },
+    "anyOf": [
+        {"required": [name], "properties": {name: {"minimum": 1}}} for name in (*WORKING_TOOLSETS, *_OTHER_TOOLSETS)
+    ],
+}
 DistributionChoice = Annotated[
     Annotated[str, Field(min_length=1, max_length=63), Tag("name")] | Annotated[Probabilities, Tag("own")],
     Discriminator(lambda value: "own" if isinstance(value, dict) else "name"),
-    # A structural schema has no union; the operator reports what the API server cannot see here.
-    WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True}),
+    WithJsonSchema(_DISTRIBUTION_SCHEMA),
 ]
 
 

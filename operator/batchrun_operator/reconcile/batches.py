@@ -12,6 +12,7 @@ from batchrun_operator.reconcile.attempts import Active, Clearing, Ended, Idle, 
 from batchrun_operator.reconcile.decision import DeleteJob, EnsureConfigMap, EnsureJob
 from batchrun_operator.reconcile.model_server import look_at_rate_limit, model_trouble, what_to_mend
 from batchrun_operator.reconcile.observed import Job, Pod, Refusal
+from batchrun_operator.reconcile.planning import plan_again
 from batchrun_operator.reconcile.progress import count_progress
 from batchrun_operator.reconcile.ranges import format_ranges, parse_ranges
 from batchrun_operator.reconcile.signals import signal_pod
@@ -71,7 +72,7 @@ def _by_batch(sheet: Worksheet) -> dict[int, tuple[list[Job], list[Pod]]]:
 
 
 def _look_at_all(sheet: Worksheet, plan: Plan, turn: _Round) -> bool:
-    """True: the run has failed."""
+    """True: the run has failed, or is planned again."""
     found = _by_batch(sheet)
     for batch in plan.batches:
         if batch.number in turn.recorded:
@@ -92,10 +93,14 @@ def _look_at_one(
                 return False
             verdict = Lost(verdict.pod.attempt, "its last word cannot be read")
         case Ended():
-            message: BatchMessage | None = BatchMessage.parse(verdict.message)
-            reason = message.reason if message else ""
-            mend = what_to_mend(sheet.spec, reason)
-            fail_by_last_word(sheet, f"batch {batch.number}", verdict, reason, mend=mend)
+            what = f"batch {batch.number}"
+            message: BatchMessage = BatchMessage.parse(verdict.message) or BatchMessage()
+            if message.reason == Reason.PLAN_BROKEN:
+                plan_again(sheet, what, message.message)
+                return True
+            mend = what_to_mend(sheet.spec, message.reason, of_store=message.of_store)
+            words = f"{what}: {message.message}" if message.message else ""
+            fail_by_last_word(sheet, what, verdict, message.reason, words, mend)
             return True
     match verdict:
         case Lost():

@@ -1,7 +1,7 @@
 """Beginning, ending, and what is left to do after the end."""
 
 from batchrun_api.conditions import ConditionType, Phase, Reason
-from batchrun_api.status import BatchCounts, PlanStatus, PromptCounts
+from batchrun_api.status import PlanStatus
 from batchrun_operator.reconcile import conditions
 from batchrun_operator.reconcile.attempts import is_gone
 from batchrun_operator.reconcile.decision import DeletePod
@@ -16,7 +16,7 @@ def wait_for_knowledge(sheet: Worksheet) -> bool:
 
 
 def begin_plan(sheet: Worksheet) -> bool:
-    """A new run, a changed spec or a new retry annotation: forget the old plan's figures."""
+    """A new run, a changed spec or a new retry annotation. The figures shown stay until the new plan is there."""
     known = sheet.status.plan
     if known is not None and known.id == sheet.run.plan_id:
         return False
@@ -25,12 +25,7 @@ def begin_plan(sheet: Worksheet) -> bool:
     sheet.status = conditions.without_conditions(sheet.status, ConditionType.COMPLETE, ConditionType.FAILED)
     sheet.update(
         plan=PlanStatus(id=sheet.run.plan_id),
-        prompts=PromptCounts(),
-        batches=BatchCounts(),
-        progress="",
-        batch_progress="",
-        failures=[],
-        summary=None,
+        batches=sheet.status.batches.model_copy(update={"active": 0}),
         completion_time=None,
         start_time=conditions.timestamp(sheet.now) if was_finished or started is None else started,
         phase=Phase.PENDING.value,

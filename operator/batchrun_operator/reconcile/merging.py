@@ -13,8 +13,9 @@ from batchrun_operator.reconcile.attempts import Active, Clearing, Ended, Idle, 
 from batchrun_operator.reconcile.conditions import shortened_text
 from batchrun_operator.reconcile.decision import EnsureConfigMap, EnsureJob
 from batchrun_operator.reconcile.lifecycle import complete, fail, how_to_retry
+from batchrun_operator.reconcile.planning import plan_again
 from batchrun_operator.reconcile.progress import with_outcome
-from batchrun_operator.reconcile.steps import fail_by_step_message, lose_attempt
+from batchrun_operator.reconcile.steps import fail_by_step_message, lose_attempt, place_of_results
 from batchrun_operator.reconcile.suspending import is_suspended
 from batchrun_operator.reconcile.troubles import trouble_of
 from batchrun_operator.reconcile.worksheet import Worksheet
@@ -36,7 +37,7 @@ def merge(sheet: Worksheet) -> bool:
                 return True
             verdict = Lost(verdict.pod.attempt, "its last word cannot be read")
         case Ended():
-            fail_by_step_message(sheet, _WHAT, verdict)
+            _cannot_go_on(sheet, verdict)
             return True
     match verdict:
         case Lost():
@@ -50,6 +51,14 @@ def merge(sheet: Worksheet) -> bool:
         case Active():
             _report(sheet, verdict)
     return True
+
+
+def _cannot_go_on(sheet: Worksheet, ended: Ended) -> None:
+    message: StepMessage | None = StepMessage.parse(ended.message)
+    if message is not None and message.reason == Reason.PLAN_BROKEN:
+        plan_again(sheet, _WHAT, message.message)
+    else:
+        fail_by_step_message(sheet, _WHAT, ended)
 
 
 def _start(sheet: Worksheet) -> None:
@@ -140,12 +149,9 @@ def _summary(sheet: Worksheet, result: MergeResult) -> str:
         (result.orphaned, "orphaned"),
     ]
     words = ", ".join(f"{number} {word}" for number, word in parts if number)
-    output = sheet.spec.output
-    place = ""
-    if output is not None:
-        folder = "/".join(part for part in (output.s3.prefix, sheet.spec.run_name or sheet.run.name) if part)
-        place = f" Results are in s3://{output.s3.bucket}/{folder}/."
-    return f"{counted(result.total, 'prompt')}: {words or 'none'}.{place}"
+    place = place_of_results(sheet.spec, sheet.run.name)
+    where = f" Results are in {place}." if place else ""
+    return f"{counted(result.total, 'prompt')}: {words or 'none'}.{where}"
 
 
 def _how_to_resume(sheet: Worksheet) -> str:

@@ -47,8 +47,10 @@ def model_trouble(sheet: Worksheet, at_work: Mapping[int, Pod]) -> Trouble | Non
     return None
 
 
-def what_to_mend(spec: BatchRunSpec, reason: str) -> str:
-    """The fix for a run that its model server refused; empty for any other reason."""
+def what_to_mend(spec: BatchRunSpec, reason: str, *, of_store: bool) -> str:
+    """The fix for a run that its model server refused; empty for any other reason, and for the store's words."""
+    if of_store:
+        return ""
     model, secret = spec.model, spec.model.api_key_secret_ref
     if reason == Reason.MODEL_NOT_FOUND:
         return f"{model.base_url} does not serve the model {model.name}: correct model.name or model.baseURL."

@@ -2,15 +2,16 @@
 
 from batchrun_api.conditions import ConditionType, Phase, Reason
 from batchrun_api.exit_codes import ExitCode
-from batchrun_api.plan import Plan
-from batchrun_api.status import PlanStatus, PromptCounts
-from batchrun_api.text import counted
+from batchrun_api.plan import plan_in_words
+from batchrun_api.status import BatchCounts, PlanStatus, PromptCounts
 from batchrun_operator.manifests import config_map, plan_job, plan_shards
 from batchrun_operator.manifests.meta import Role
 from batchrun_operator.manifests.plan_shards import shard_name
+from batchrun_operator.reconcile import conditions
 from batchrun_operator.reconcile.attempts import Active, Clearing, Ended, Idle, Lost, is_gone, judge
 from batchrun_operator.reconcile.decision import DeleteConfigMap, EnsureConfigMap, EnsureJob, PruneConfigMaps
-from batchrun_operator.reconcile.steps import fail_by_step_message, lose_attempt
+from batchrun_operator.reconcile.lifecycle import fail
+from batchrun_operator.reconcile.steps import fail_by_step_message, lose_attempt, place_of_results
 from batchrun_operator.reconcile.suspending import is_suspended
 from batchrun_operator.reconcile.troubles import trouble_of
 from batchrun_operator.reconcile.worksheet import Worksheet
@@ -24,11 +25,11 @@ def make_plan(sheet: Worksheet) -> bool:
     shards = sheet.observed.shards
     if shards is None:
         return True
-    if shards.plan is not None:
+    if shards.plan is not None and not _is_given_up(sheet):
         sheet.plan = shards.plan
         return False
-    if shards.damage or _something_was_made_of_it(sheet):
-        _start_over(sheet)
+    if shards.plan is not None or shards.damage or _something_was_made_of_it(sheet):
+        _start_over(sheet, "the stored plan is gone or damaged")
         return True
     if any(pod.role is not Role.PLAN and not is_gone(pod, sheet.clock) for pod in sheet.pods):
         sheet.progressing(True, Reason.PLAN_BROKEN, "waiting until pods of the lost plan are gone", Phase.PENDING)
@@ -60,14 +61,45 @@ def _something_was_made_of_it(sheet: Worksheet) -> bool:
     return bool(of_plan or known.recorded or known.merged)
 
 
-def _start_over(sheet: Worksheet) -> None:
+def _is_given_up(sheet: Worksheet) -> bool:
+    """The plan is still there, but a pass has begun to throw it away."""
+    return _not_planned_because(sheet) == Reason.PLAN_BROKEN
+
+
+def _not_planned_because(sheet: Worksheet) -> str:
+    """Reason of a condition Planned that is False; empty where it is True or not there yet."""
+    planned = conditions.find(sheet.status, ConditionType.PLANNED)
+    return planned.reason if planned is not None and planned.status == "False" else ""
+
+
+def plan_again(sheet: Worksheet, what: str, words: str) -> None:
+    """A pod found what the plan has stored gone: another attempt of planning, or the end after too many.
+
+    `what` found it, `words` name the object; empty where there was no room for them.
+    """
+    lost = sheet.attempts_lost(PLAN_KEY) + 1
+    folder = f"{place_of_results(sheet.spec, sheet.run.name)}plans/"
+    why = f"{what}: {words.rstrip('. ') or f'what the plan has stored in {folder} is gone'}"
+    if lost >= sheet.limits.max_attempts:
+        text = f"{why}. It was planned {lost} times: find out what deletes objects below {folder} and stop it"
+        sheet.condition(ConditionType.PLANNED, False, Reason.PLAN_BROKEN, text)
+        fail(sheet, Reason.PLAN_BROKEN, text)
+        return
+    sheet.update_plan(attempts={PLAN_KEY: lost})
+    _start_over(sheet, why)
+
+
+def _start_over(sheet: Worksheet, why: str) -> None:
+    """Attempts of planning stay counted, so that this ends. Figures stay too, until there are new ones."""
     run = sheet.run
+    lost = {key: number for key, number in sheet.plan_status.attempts.items() if key == PLAN_KEY}
     sheet.delete_jobs(sheet.jobs)
     sheet.actions.append(DeleteConfigMap(shard_name(run.name, run.uid, run.plan_id, 0)))
-    sheet.update(plan=PlanStatus(id=run.plan_id), prompts=PromptCounts(), progress="", batch_progress="")
-    message = "the stored plan is gone or damaged: planning again; what is finished is stored"
-    sheet.condition(ConditionType.PLANNED, False, Reason.PLAN_BROKEN, message)
-    sheet.progressing(True, Reason.PLAN_BROKEN, message, Phase.PENDING)
+    sheet.update(plan=PlanStatus(id=run.plan_id, attempts=lost))
+    message = f"{why}: planning again; what is finished is stored"
+    if not _is_given_up(sheet):  # else the first words stay, which name the object
+        sheet.condition(ConditionType.PLANNED, False, Reason.PLAN_BROKEN, message)
+        sheet.progressing(True, Reason.PLAN_BROKEN, message, Phase.PENDING)
 
 
 def _start(sheet: Worksheet) -> None:
@@ -119,22 +151,13 @@ def _take_from_log(sheet: Worksheet, ended: Ended) -> bool:
 
 
 def announce_plan(sheet: Worksheet) -> bool:
-    """The resume summary, once the plan is there."""
+    """The resume summary, once the plan is there; with it the figures of the plan before it are out of date."""
     if sheet.plan is None:
         return True
+    if _not_planned_because(sheet):
+        sheet.update(prompts=PromptCounts(), batches=BatchCounts(), failures=[], summary=None)
     counts = sheet.plan.counts
+    text = "; ".join([plan_in_words(counts, len(sheet.plan.batches)), *sheet.plan.notes])
     sheet.update_plan(done_before=counts.done, invalid_rows=counts.invalid)
-    sheet.condition(ConditionType.PLANNED, True, Reason.PLANNED, plan_summary(sheet.plan))
+    sheet.condition(ConditionType.PLANNED, True, Reason.PLANNED, text)
     return False
-
-
-def plan_summary(plan: Plan) -> str:
-    """Size, done, to run, new batches; and what stands beside it."""
-    counts = plan.counts
-    batches = counted(len(plan.batches), "new batch", "new batches")
-    parts = [f"{counted(counts.total, 'prompt')}: {counts.done:,} done, {counts.to_run:,} to run in {batches}"]
-    if counts.invalid:
-        parts.append(f"{counted(counts.invalid, 'invalid row')} skipped")
-    if counts.orphaned:
-        parts.append(f"{counted(counts.orphaned, 'stored row')} without a prompt")
-    return "; ".join([*parts, *plan.notes])

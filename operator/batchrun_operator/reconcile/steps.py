@@ -3,6 +3,7 @@
 from batchrun_api.conditions import Reason
 from batchrun_api.exit_codes import ExitCode
 from batchrun_api.messages import StepMessage
+from batchrun_api.spec.run import BatchRunSpec
 from batchrun_operator.reconcile.attempts import Clearing, Ended, Lost, judge
 from batchrun_operator.reconcile.lifecycle import fail
 from batchrun_operator.reconcile.observed import Job, Pod
@@ -29,8 +30,17 @@ def fail_by_last_word(
     """The runner said that something must be mended first; `mend`: the fix, where the message does not name it."""
     fallback = Reason.INVALID_SPEC if ended.code is ExitCode.BAD_INPUT else Reason.INTERNAL
     known = Reason(reason) if reason in [*Reason] else fallback
-    text = message or f"{what} cannot go on; the log of pod {ended.pod.name} says why."
-    fail(sheet, known, f"{text.rstrip('. ')}. {mend}" if mend else text)
+    # Not "see the pod's log": a failed run's pods are deleted.
+    silent = f"{what}: its pod ended with exit code {int(ended.code)} and left no words"
+    fail(sheet, known, ". ".join(text.rstrip(". ") for text in (message or silent, mend) if text))
+
+
+def place_of_results(spec: BatchRunSpec, name: str) -> str:
+    """`s3://bucket/prefix/runName/`; empty for a spec without output. `name`: of the BatchRun."""
+    if spec.output is None:
+        return ""
+    folder = "/".join(part for part in (spec.output.s3.prefix, spec.run_name or name) if part)
+    return f"s3://{spec.output.s3.bucket}/{folder}/"
 
 
 def fail_by_step_message(sheet: Worksheet, what: str, ended: Ended) -> None:

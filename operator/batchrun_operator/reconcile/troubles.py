@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from batchrun_api.conditions import Reason
-from batchrun_api.messages import StepMessage
+from batchrun_api.messages import BatchMessage, StepMessage
+from batchrun_operator.manifests.meta import Role
 from batchrun_operator.reconcile.attempts import Active, runner_of
 from batchrun_operator.reconcile.conditions import shortened_text
 from batchrun_operator.reconcile.observed import Container, Pod, Refusal, Terminated, Waiting
@@ -74,7 +75,9 @@ def _crash(pod: Pod) -> Trouble | None:
     last = runner.state if isinstance(runner.state, Terminated) else runner.last
     if last is None or last.exit_code == 0 or runner.restarts < _TELLING_RESTARTS:
         return None
-    told: StepMessage | None = StepMessage.parse(last.message)
+    told: BatchMessage | StepMessage | None = (BatchMessage if pod.role is Role.BATCH else StepMessage).parse(
+        last.message
+    )
     reason = told.reason if told is not None and told.reason in [*Reason] else Reason.INTERNAL.value
     words = f"the runner ended {runner.restarts} times, the last time with exit code {last.exit_code}"
     if told is not None and told.message:

@@ -16,7 +16,7 @@ from batchrun_runner.dataset.encoding import utf8_blocks
 from batchrun_runner.dataset.errors import DatasetUnreadable
 from batchrun_runner.dataset.rows import InvalidRow, read_rows
 from batchrun_runner.records import PromptRow
-from batchrun_runner.storage.errors import BucketMissing, CredentialsInvalid, NotFound, StorageError
+from batchrun_runner.storage.errors import BucketMissing, NotFound, StorageDenied, StorageError
 from batchrun_runner.storage.store import ObjectStore, blocks
 
 _BLOCK_BYTES = 1 << 20
@@ -142,7 +142,7 @@ def _blocks_of(file: IO[bytes]) -> Iterator[bytes]:
 def _store_blocks(store: ObjectStore, key: str, place: str) -> Iterator[bytes]:
     try:
         yield from blocks(store, key)
-    except (BucketMissing, CredentialsInvalid) as error:
+    except (BucketMissing, StorageDenied) as error:
         raise DatasetUnreadable(str(error)) from error
     except NotFound as error:
         raise DatasetUnreadable(f"{place} does not exist; correct dataset.uri") from error

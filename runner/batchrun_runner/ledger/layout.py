@@ -3,11 +3,13 @@
 import re
 from dataclasses import dataclass
 
+from batchrun_api.plan import REJECTED_ROWS
+
 OWNER = "owner.json"
 CHECKPOINT = "checkpoint.json"
 TRAJECTORIES = "trajectories.jsonl"
 DISCARDED = "discarded.jsonl"
-REJECTED = "rejected.jsonl"
+REJECTED = REJECTED_ROWS
 LEFT_OUT = "left_out.jsonl"
 STATISTICS = "statistics.json"
 CARD = "README.md"

@@ -12,6 +12,7 @@ from batchrun_runner.ledger.checkpoint import ends_by_batch, write_checkpoint
 from batchrun_runner.ledger.collector import many_objects
 from batchrun_runner.ledger.compaction import compact_left_overs
 from batchrun_runner.ledger.entry import EntryDamaged, LedgerEntry
+from batchrun_runner.ledger.errors import PlanBroken
 from batchrun_runner.ledger.files import decode_ledger, new_ledger, scan_ledger
 from batchrun_runner.ledger.stored import StoredRun, load_stored, object_lines
 from batchrun_runner.merge.dataset_card import dataset_card
@@ -47,7 +48,7 @@ def merge(
     """Merge all batch files of a run into its result, statistics, card and checkpoint.
 
     `workdir` takes the result while it grows (as large as all rows); on the store's own file system it is then only
-    renamed. Raises MergeFailed and StorageError; then the old result still lies there.
+    renamed. Raises MergeFailed, PlanBroken and other StorageErrors; then the old result still lies there.
     """
     store.sweep()
     compact_left_overs(store)
@@ -88,10 +89,11 @@ def _merge(
     settings: RunSettings, store: ObjectStore, plan_id: str, workdir: Path, clock: Callable[[], float]
 ) -> Merged:
     stored = load_stored(store, keep_lines=True)
+    order = layout.plan_order(plan_id)
     try:
-        selection = select(settings.spec, stored, object_lines(store, layout.plan_order(plan_id)))
+        selection = select(settings.spec, stored, object_lines(store, order), f"{store.place}/{order}")
     except NotFound as error:
-        raise MergeFailed(f"{store.place} holds no plan {plan_id}; plan the run again") from error
+        raise PlanBroken(f"{store.place}/{order} is gone") from error
     figures = _figures(selection)
     rows = _write_rows(store, stored, selection, workdir)
     result = _result(selection, figures)

@@ -40,7 +40,7 @@ class Statistics:
 def run_statistics(
     settings: RunSettings, figures: Figures, result: MergeResult, rows: RowCounts, now: float
 ) -> Statistics:
-    """All figures. Only `completed_at` is of this merge; everything else is of the run."""
+    """All figures; docs/trajectories.md says what each of them counts. Only `completed_at` is of this merge."""
     spec = settings.spec
     distribution = spec.distribution
     active_seconds = round(figures.active_seconds, 2)

@@ -7,10 +7,10 @@ import orjson
 
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.spec import BatchRunSpec
+from batchrun_runner.ledger.errors import PlanBroken
 from batchrun_runner.ledger.filters import judge
 from batchrun_runner.ledger.matching import Matcher
 from batchrun_runner.ledger.stored import StoredRow, StoredRun
-from batchrun_runner.merge.errors import MergeFailed
 
 ORPHAN_INDEX = -1
 SUPERSEDED = "Superseded"
@@ -61,11 +61,11 @@ class Selection:
         return self.total - len(self.picks)
 
 
-def select(spec: BatchRunSpec, stored: StoredRun, order: Iterable[bytes]) -> Selection:
-    """Sort all stored rows. `order`: the plan's lines, one for each prompt. Raises MergeFailed for a damaged line."""
+def select(spec: BatchRunSpec, stored: StoredRun, order: Iterable[bytes], place: str) -> Selection:
+    """Sort all stored rows. `order`: the plan's lines, one for each prompt, from `place`. Raises PlanBroken."""
     matcher = Matcher(stored.rows)
     selection = Selection()
-    for key, text in _prompts(order):
+    for key, text in _prompts(order, place):
         row = matcher.take(key, text)
         if row is not None:
             selection.picks.append(_pick(spec, row, selection.total, key))
@@ -80,13 +80,13 @@ def select(spec: BatchRunSpec, stored: StoredRun, order: Iterable[bytes]) -> Sel
     return selection
 
 
-def _prompts(order: Iterable[bytes]) -> Iterator[tuple[str, str]]:
+def _prompts(order: Iterable[bytes], place: str) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(order, 1):
         try:
             document = orjson.loads(line)
             yield document["key"], document.get("text", "")
         except (ValueError, TypeError, KeyError) as error:
-            raise MergeFailed(f"line {number} of the plan's order is damaged; plan the run again") from error
+            raise PlanBroken(f"{place}: line {number} is damaged") from error
 
 
 def _pick(spec: BatchRunSpec, row: StoredRow, index: int, key: str) -> Pick:

@@ -10,7 +10,8 @@ import structlog
 from batchrun_api.conditions import Reason
 from batchrun_api.exit_codes import ExitCode
 from batchrun_api.frames import PlanTooLarge
-from batchrun_api.messages import BatchMessage, StepMessage
+from batchrun_api.messages import BatchMessage, StepMessage, batch_message_limit_bytes
+from batchrun_api.names import SANDBOX_SOCKETS_DIR
 from batchrun_runner.dataset.errors import DatasetError
 from batchrun_runner.ledger.ownership import PlanRefused
 from batchrun_runner.model.errors import StopRun
@@ -18,6 +19,8 @@ from batchrun_runner.pod.inputs import ConfigurationInvalid
 from batchrun_runner.storage.errors import StorageError, StorageUnavailable
 
 ENV_TERMINATION_LOG = "BATCHRUN_TERMINATION_LOG"
+MAX_SANDBOXES = 100
+"""`batchSize` at most."""
 _LOG = structlog.get_logger(__name__)
 
 _BAD_INPUT = (PlanRefused, DatasetError, ConfigurationInvalid, PlanTooLarge)
@@ -52,14 +55,26 @@ def step(verb: Callable[[], StepMessage]) -> int:
     return ExitCode.DONE
 
 
-def batch_ending(verb: Callable[[], BatchMessage]) -> int:
-    """Run a batch to its end. WORK_LEFT where prompts are left without an error."""
+def batch_ending(verb: Callable[[], BatchMessage], sockets: Path = Path(SANDBOX_SOCKETS_DIR)) -> int:
+    """Run a batch to its end. WORK_LEFT where prompts are left without an error. `sockets`: a folder per sandbox."""
     try:
         message = verb()
     except Exception as error:
-        return _failed(error, lambda reason, _: BatchMessage(reason=reason).encode())
+        of_store, kind = isinstance(error, StorageError), type(error).__name__
+        limit_bytes = batch_message_limit_bytes(_count_of(sockets))
+
+        def encode(reason: str, words: str) -> str:
+            # The words of a fault of ours may hold anything, a prompt too: those stay in the log.
+            shown = kind if reason == Reason.INTERNAL else words
+            return BatchMessage(reason=reason, of_store=of_store, message=shown).encode(limit_bytes)
+
+        return _failed(error, encode)
     leave_message(message.encode())
     return ExitCode.WORK_LEFT if message.left else ExitCode.DONE
+
+
+def _count_of(folder: Path) -> int:
+    return sum(1 for _ in folder.iterdir()) if folder.is_dir() else MAX_SANDBOXES
 
 
 def _failed(error: Exception, encode: Callable[[str, str], str]) -> int:

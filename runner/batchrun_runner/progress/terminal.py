@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from batchrun_api.outcomes import Outcome
-from batchrun_api.plan import PlanCounts
+from batchrun_api.plan import PlanCounts, plan_in_words
 from batchrun_api.text import counted
 from batchrun_runner.progress.reporter import Tally
 from batchrun_runner.records import PromptResult, PromptRow
@@ -29,17 +29,6 @@ def reporter_for(console: Console) -> "LiveReporter | PlainReporter":
     return LiveReporter(console) if console.is_terminal else PlainReporter(console)
 
 
-def plan_line(counts: PlanCounts, batches: int) -> str:
-    """The plan in one line: size, done, to run, new batches, and what stands beside."""
-    new = counted(batches, "batch", "batches")
-    parts = [counted(counts.total, "prompt"), f"{counts.done:,} done", f"{counts.to_run:,} to run in {new}"]
-    if counts.invalid:
-        parts.append(f"{counted(counts.invalid, 'invalid row')} skipped")
-    if counts.orphaned:
-        parts.append(f"{counted(counts.orphaned, 'stored row')} of prompts that are no longer in the data set")
-    return ", ".join(parts)
-
-
 class PlainReporter:
     """One line for each event; nothing is redrawn."""
 
@@ -54,7 +43,7 @@ class PlainReporter:
 
     def planned(self, counts: PlanCounts, batches: int) -> None:
         self._tally.to_run = counts.to_run
-        self._line(plan_line(counts, batches))
+        self._line(plan_in_words(counts, batches))
 
     def batch_started(self, number: int, prompts: int) -> None:
         self._line(f"batch {number}: {counted(prompts, 'prompt')}")
@@ -105,7 +94,7 @@ class LiveReporter:
         self._progress.stop()
 
     def planned(self, counts: PlanCounts, batches: int) -> None:
-        self.note(plan_line(counts, batches))
+        self.note(plan_in_words(counts, batches))
         self._tally.to_run = counts.to_run
         self._total = self._progress.add_task("[bold]prompts", total=counts.to_run, figures="")
 

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchrun_api.spec.output import S3Access, S3Location
-from batchrun_runner.storage.errors import BucketMissing, NotFound, PreconditionFailed, RangeMissing, StorageUnavailable
+from batchrun_runner.storage.errors import (
+    BucketMissing,
+    NotFound,
+    PreconditionFailed,
+    RangeMissing,
+    StorageDenied,
+    StorageError,
+    StorageUnavailable,
+)
 from batchrun_runner.storage.s3_client import Endpoint, Keys, S3Caller
 from batchrun_runner.storage.store import Listed, Stored, blocks, probe_conditional_writes
 
@@ -84,7 +92,19 @@ class S3Store:
             )
         except NotFound:
             return None
+        except StorageDenied as error:
+            raise self._denial(key) or error from error
         return Listed(key, answer["ContentLength"], answer["ETag"])
+
+    def _denial(self, key: str) -> StorageDenied | None:
+        """The store's own words for a refusal: the answer to a HEAD has no body, so it says 403 and no more."""
+        try:
+            self.get_range(key, 0, 1)
+        except StorageDenied as error:
+            return error
+        except StorageError:
+            pass
+        return None
 
     def put(
         self, key: str, body: bytes, *, if_match: str | None = None, if_none_match: bool = False, durable: bool = True

@@ -56,6 +56,8 @@ _CREDENTIALS = {
     "XAdminUserNotFound",  # versitygw's word for an unknown access key
 } | _EXPIRED
 _DENIED = {"AccessDenied", "AllAccessDisabled", "AccountProblem", "Forbidden", "403"}
+_MEND_KEYS = "correct the keys in credentialsSecretRef or in the environment"
+_MEND_RIGHTS = "the credentials need get for a data set, and list, get, put and delete below the output's prefix"
 _RETRYABLE = {
     "SlowDown",
     "ServiceUnavailable",
@@ -216,9 +218,11 @@ def _from_answer(error: ClientError, what: str) -> StorageError:
     if code in {"InvalidRange", "416"}:
         return RangeMissing(said)
     if code in _CREDENTIALS:
-        return CredentialsInvalid(f"{said}; correct the keys in credentialsSecretRef or in the environment")
+        return CredentialsInvalid(f"{said}; {_MEND_KEYS}")
+    if code == "403":  # no body, so nobody knows more
+        return StorageDenied(f"{said}; either the keys are wrong ({_MEND_KEYS}), or {_MEND_RIGHTS}")
     if code in _DENIED:
-        return StorageDenied(f"{said}; the credentials need list, get, put and delete below this prefix")
+        return StorageDenied(f"{said}; {_MEND_RIGHTS}")
     if code in _RETRYABLE or status in _RETRYABLE_STATUS:
         return StorageUnavailable(said)
     return StorageError(said)

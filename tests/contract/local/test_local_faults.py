@@ -52,7 +52,7 @@ def test_rows_that_a_disk_damaged_are_named_left_out_and_run_again(place: Workpl
     again = place.run()
 
     assert (again.returncode, again.stderr) == (0, "")
-    assert "4 done, 1 to run in 1 batch" in again.stdout
+    assert "4 done (4 completed), 1 to run in 1 new batch" in again.stdout
     assert "out/here/batch_0.jsonl holds 1 damaged row" in again.stdout
     assert_every_prompt_once(place.rows(), PROMPTS)
     assert_figures_add_up(place.statistics(), place.rows())
@@ -256,7 +256,7 @@ def test_one_of_anything_is_no_plural(place: Workplace) -> None:
 
     done = place.run()
 
-    assert "1 prompt, 0 done, 1 to run in 1 batch\n" in done.stdout
+    assert "1 prompt: 0 done, 1 to run in 1 new batch\n" in done.stdout
     assert "batch 0: 1 prompt\n" in done.stdout
     assert "here: 1 prompt" in done.stdout
     assert "1 prompts" not in done.stdout

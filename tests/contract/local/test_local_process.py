@@ -364,7 +364,7 @@ def test_output_that_is_piped_is_plain_lines(place: Workplace) -> None:
     assert "\x1b" not in done.stdout
     assert "\r" not in done.stdout
     lines = done.stdout.splitlines()
-    assert "6 prompts, 0 done, 6 to run in 2 batches" in lines
+    assert "6 prompts: 0 done, 6 to run in 2 new batches" in lines
     assert sum(line.startswith("[") and ": completed" in line for line in lines) == 6
     assert {"batch 0: done", "batch 1: done"} <= set(lines)
 

@@ -262,6 +262,28 @@ def test_wrong_keys_and_missing_rights_are_told_apart(behind_proxy: S3Store, pro
     assert caught.value.reason is Reason.STORAGE_DENIED
 
 
+def test_a_data_set_behind_wrong_keys_is_said_as_the_runs_own_store_says_it(
+    s3_store: S3Store, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3_store.put("a.jsonl", b'{"prompt":"p1"}\n')
+    bucket = s3_store.place.split("/")[2]
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    with pytest.raises(DatasetUnreadable, match=r"a\.jsonl: .*correct the keys in credentialsSecretRef") as caught:
+        list(s3_source(f"s3://{bucket}/some/run/a.jsonl", S3Access(endpoint_url=s3_server.url)).rows())
+    store = S3Store(bucket, "some/run", Endpoint(s3_server.url))
+    with pytest.raises(CredentialsInvalid) as own:
+        store.get("a.jsonl")
+    store.close()
+    assert str(caught.value) == str(own.value)
+
+
+def test_a_refusal_without_words_names_wrong_keys_and_missing_rights(behind_proxy: S3Store, proxy: FaultProxy) -> None:
+    behind_proxy.put("a", b"x")
+    proxy.rule = lambda request: Answer(403, "") if request.method == "HEAD" else None
+    with pytest.raises(StorageDenied, match=r"403.*the keys are wrong \(correct the keys.*the credentials need get"):
+        behind_proxy.head("a")
+
+
 def test_a_store_that_ignores_conditions_is_found_out(behind_proxy: S3Store, proxy: FaultProxy) -> None:
     proxy.rule = lambda request: Answer(501, "NotImplemented") if "if-none-match" in request.headers else None
     assert not behind_proxy.honours_conditions()

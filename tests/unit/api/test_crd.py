@@ -1,11 +1,14 @@
 """The CRD is structural, bounded and described, whatever fields come to the models."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from batchrun_api.crd import custom_resource_definition
+from batchrun_api.spec.model import NOT_IN_EXTRA_BODY
+from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS
 
 CRD = custom_resource_definition()
 ROOT = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -50,3 +53,26 @@ def test_defaults_stand_in_the_schema() -> None:
     assert spec["model"]["default"] == {}
     assert spec["model"]["properties"]["name"]["default"] == "anthropic/claude-sonnet-4.6"
     assert spec["sandbox"]["properties"]["resources"]["default"]["limits"] == {"cpu": "1", "memory": "1Gi"}
+
+
+def test_the_api_server_refuses_every_field_of_a_request_that_is_ours_and_says_what_to_do() -> None:
+    body = ROOT["properties"]["spec"]["properties"]["model"]["properties"]["extraBody"]
+    rules = {rule["rule"]: rule["message"] for rule in body["x-kubernetes-validations"]}
+
+    assert body["x-kubernetes-preserve-unknown-fields"] is True
+    # The bare key n is a boolean for the YAML reader of Kubernetes.
+    assert body["properties"].keys() == NOT_IN_EXTRA_BODY.keys() - {"n"}
+    for field in body["properties"]:
+        assert rules[f"!has(self.{field})"] == f"{field!r} is not for extraBody: {NOT_IN_EXTRA_BODY[field]}"
+
+
+def test_the_api_server_knows_the_distributions_and_the_bounds_of_own_probabilities() -> None:
+    node = ROOT["properties"]["spec"]["properties"]["distribution"]
+
+    assert all(re.match(node["pattern"], name) for name in DISTRIBUTIONS)
+    assert not re.match(node["pattern"], "everything")
+    assert node["minProperties"] == 1
+    assert (
+        node["properties"].keys() == set(TOOLSETS) == {name for option in node["anyOf"] for name in option["required"]}
+    )
+    assert {(field["minimum"], field["maximum"]) for field in node["properties"].values()} == {(0, 100)}

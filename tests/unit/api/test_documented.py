@@ -19,3 +19,12 @@ def test_every_reason_stands_in_the_table_of_how_a_prompt_ends_and_no_other() ->
     assert not named.keys() & beside
     outcomes = {name for outcome, _ in rows for name in re.findall(r"`(\w+)`", outcome)} - {"partial"}
     assert outcomes == {str(outcome) for outcome in Outcome if outcome is not Outcome.INTERRUPTED}
+
+
+def test_every_figure_of_the_statistics_is_said_to_count_something() -> None:
+    text = (DOCS / "trajectories.md").read_text()
+    section = text[text.index("## What `statistics.json` counts") : text.index("## How a prompt ends")]
+    keys = {name for line in section.splitlines() if line.startswith("|") for name in re.findall(r"`(\w+)`", line)}
+
+    assert {"invalid_tool_calls", "tool_statistics", "api_calls", "tokens", "seconds", "outcomes", "rows"} <= keys
+    assert re.search(r"`invalid_tool_calls` \| those whose rows are kept", section)

@@ -11,6 +11,7 @@ from batchrun_api.messages import (
     SANDBOX_MESSAGE_LIMIT_BYTES,
     BatchMessage,
     StepMessage,
+    batch_message_limit_bytes,
     parse_sandbox_message,
     sandbox_message,
 )
@@ -55,11 +56,33 @@ def test_what_a_command_writes_there_is_no_outcome(text: str) -> None:
 
 
 def test_a_batch_message_fits_with_all_its_figures() -> None:
-    message = BatchMessage(completed=100, truncated=100, discarded=100, failed=100, left=100, reason="R" * 40)
+    message = BatchMessage(
+        completed=100, truncated=100, discarded=100, failed=100, left=100, reason="R" * 40, of_store=True
+    )
 
     assert len(message.encode()) <= SANDBOX_MESSAGE_LIMIT_BYTES
     assert BatchMessage.parse(message.encode()) == message
     assert BatchMessage.parse("garbage") is None
+
+
+@given(st.text(max_size=3000), st.integers(1, 100), st.integers(0, 4096))
+def test_words_of_a_batch_use_the_room_of_its_pod_and_a_cut_takes_only_words(
+    words: str, sandboxes: int, cut: int
+) -> None:
+    limit_bytes = batch_message_limit_bytes(sandboxes)
+    encoded = BatchMessage(reason="PlanBroken", message=words).encode(limit_bytes).encode()
+
+    assert len(encoded) <= limit_bytes <= min(4096, 12 * 1024 // (sandboxes + 2))
+    parsed = BatchMessage.parse(encoded[: max(30, cut)].decode(errors="replace"))
+    assert parsed.reason == "PlanBroken"
+
+
+def test_a_pod_with_few_containers_has_room_for_a_whole_sentence() -> None:
+    words = "s3://bucket/prefix/run/plans/0123456789/rows.jsonl is gone; " + "planning again makes it anew" * 10
+    encoded = BatchMessage(reason="PlanBroken", message=words).encode(batch_message_limit_bytes(10))
+
+    assert BatchMessage.parse(encoded).message == words
+    assert len(BatchMessage.parse(BatchMessage(message=words).encode(100)).message.encode()) > 90
 
 
 @given(st.text(max_size=9000), st.integers(300, 4000))

@@ -172,6 +172,13 @@ def test_the_liveness_probe_asks_the_operators_endpoint() -> None:
     assert port == from_environ({"BATCHRUN_RUNNER_IMAGE": "x"}).liveness_port
 
 
+def test_a_busy_machine_restarts_no_operator_that_is_only_late() -> None:
+    probe = container(render())["livenessProbe"]
+    assert probe["timeoutSeconds"] >= 20
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 240
+    assert container(render())["resources"]["requests"]["cpu"] == "200m"
+
+
 def test_distributions_are_installed_as_generated() -> None:
     data = render()["ConfigMap", "sys/batchrun-distributions"]["data"]["distributions.yaml"]
     assert yaml.safe_load(data) == yaml.safe_load((CHART / "files" / "distributions.yaml").read_text())

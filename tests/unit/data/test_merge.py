@@ -21,6 +21,7 @@ from tests.unit.data.support import (
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_runner.columns import ROW_FEATURES, row_problems
 from batchrun_runner.ledger.entry import ROW_SCHEMA
+from batchrun_runner.ledger.errors import PlanBroken
 from batchrun_runner.ledger.stored import StoredRun
 from batchrun_runner.merge.errors import MergeFailed
 from batchrun_runner.merge.selection import select
@@ -243,8 +244,8 @@ def test_counts_that_do_not_add_up_stop_the_merge_and_the_old_result_stays(
     run.merge(outcome)
     before = run.contents()
 
-    def forgetful(spec: Any, stored: StoredRun, order: Any) -> Any:
-        selection = select(spec, stored, order)
+    def forgetful(spec: Any, stored: StoredRun, order: Any, place: str) -> Any:
+        selection = select(spec, stored, order, place)
         selection.picks.pop()
         return selection
 
@@ -278,7 +279,7 @@ def test_a_merge_that_dies_at_any_write_leaves_a_whole_result_and_can_be_repeate
 def test_without_a_plan_there_is_no_merge(run: Run) -> None:
     outcome = run.plan(SEVEN)
     run.store.delete(["plans/p0/order.jsonl"])
-    with pytest.raises(MergeFailed, match="holds no plan p0; plan the run again"):
+    with pytest.raises(PlanBroken, match=r"plans/p0/order.jsonl is gone; planning again makes it anew"):
         run.merge(outcome)
 
 

@@ -9,9 +9,9 @@ from tests.unit.data.support import Run, answered, batch_rows, failed, jsonl, re
 from batchrun_api.conditions import Reason
 from batchrun_runner.columns import row_problems
 from batchrun_runner.dataset.errors import DatasetInvalid
+from batchrun_runner.ledger.errors import PlanBroken
 from batchrun_runner.ledger.ownership import ConfigChanged, OutputInUse, OutputNotEmpty
 from batchrun_runner.settings import Owner
-from batchrun_runner.storage.errors import StorageError
 from batchrun_runner.storage.folder import FolderStore
 
 SEVEN = [f"prompt {number}" for number in range(7)]
@@ -27,7 +27,7 @@ def test_rows_are_cut_into_batches_in_data_set_order(run: Run) -> None:
     read = [row for batch in plan.batches for row in batch_rows(run.store, plan.plan_id, batch)]
     assert [row.index for row in read] == list(range(7))
     assert [row.prompt for row in read] == [*SEVEN[:5], "six", "seven"]
-    assert outcome.summary == "7 prompts: 0 done; 7 to run in 3 new batches"
+    assert outcome.summary == "7 prompts: 0 done, 7 to run in 3 new batches"
 
 
 def test_all_fields_of_a_row_reach_the_batch(run: Run) -> None:
@@ -150,7 +150,7 @@ def test_numbers_lie_above_those_of_plans_that_never_ran_and_of_lone_ledgers(run
 def test_a_batch_whose_rows_another_plan_replaced_is_refused(run: Run) -> None:
     first = run.plan(SEVEN, plan_id="p")
     run.plan(SEVEN, plan_id="p")
-    with pytest.raises(StorageError, match="another plan has replaced the rows of batch 0"):
+    with pytest.raises(PlanBroken, match="another plan has replaced the rows of batch 0"):
         batch_rows(run.store, "p", first.plan.batches[0])
 
 
@@ -161,7 +161,7 @@ def test_failed_prompts_run_again_and_everything_else_does_not(run: Run) -> None
     outcome = run.plan(SEVEN)
     counts = outcome.plan.counts
     assert (counts.total, counts.done, counts.completed, counts.discarded, counts.to_run) == (7, 6, 5, 1, 1)
-    assert outcome.summary == "7 prompts: 6 done (5 completed, 1 discarded); 1 to run in 1 new batch"
+    assert outcome.summary == "7 prompts: 6 done (5 completed, 1 discarded), 1 to run in 1 new batch"
     run.agent = answered
     run.run(SEVEN)
     assert run.asked == ["prompt 2"]

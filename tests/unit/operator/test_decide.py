@@ -25,6 +25,7 @@ from tests.unit.operator.builders import (
 from batchrun_api import names
 from batchrun_api.messages import BatchMessage, MergeResult, Signals, StepMessage
 from batchrun_api.outcomes import Reason
+from batchrun_api.plan import plan_in_words
 from batchrun_api.status import BatchRunStatus, Condition, PlanStatus, PromptCounts
 from batchrun_operator.manifests.meta import Role
 from batchrun_operator.reconcile.decide import decide
@@ -114,6 +115,57 @@ def test_a_broken_log_is_planned_again_as_the_next_attempt() -> None:
     assert decision.status.plan.attempts == {"plan": 1}
     assert condition(decision, "Planned") == ("False", "PlanBroken")
     assert actions_of(decision, DeleteJob) == [DeleteJob("plan-None-1", "job-plan-None-1")]
+
+
+def test_a_plan_reads_the_same_on_the_cluster_and_on_one_machine() -> None:
+    planned = plan(2, done=3, invalid=1, orphaned=2)
+    decision = think(observed(run(begun()), shards=Shards(planned)))
+    assert message(decision, "Planned") == plan_in_words(planned.counts, 1)
+    assert message(decision, "Planned") == (
+        "5 prompts: 3 done (3 completed), 2 to run in 1 new batch; 1 invalid row skipped (see rejected.jsonl); "
+        "2 stored rows of prompts that are not in the data set"
+    )
+
+
+GONE = "s3://results/runs/demo/plans/abcdef0123/rows.jsonl is gone"
+
+
+def test_a_batch_whose_plan_was_deleted_from_the_store_is_planned_again() -> None:
+    words = BatchMessage(reason="PlanBroken", message=GONE).encode(1000)
+    scene = with_plan(1, 1, jobs=(job(Role.PLAN), job()), pods=(pod(runner=ended_runner(3, words)),))
+    decision = think(scene)
+    assert condition(decision, "Failed") is None
+    assert condition(decision, "Planned") == ("False", "PlanBroken")
+    assert message(decision, "Planned").startswith(f"batch 0: {GONE}: planning again")
+    assert len(actions_of(decision, DeleteJob)) == 2
+    assert actions_of(decision, EnsureJob) == []
+    # The next pass may still see the old plan and the pod that found it gone; neither counts a second time.
+    again = think(replace(scene, run=run(decision.status)))
+    assert again.status.plan is not None
+    assert again.status.plan.attempts == {"plan": 1}
+    assert message(again, "Planned") == message(decision, "Planned")
+    cleared = think(observed(run(again.status)))
+    assert [name[-2:] for name in job_names(cleared)] == ["-2"]
+
+
+@pytest.mark.parametrize("words", ["", GONE])
+def test_a_plan_that_is_deleted_again_and_again_ends_the_run_with_the_object_and_the_fix(words: str) -> None:
+    told = BatchMessage(reason="PlanBroken", message=words).encode(1000)
+    status = begun(plan=PlanStatus(id=PLAN_ID, attempts={"plan": LIMITS.max_attempts - 1}))
+    decision = think(with_plan(1, run_=run(status), jobs=(job(),), pods=(pod(runner=ended_runner(3, told)),)))
+    assert condition(decision, "Failed") == ("True", "PlanBroken")
+    said = message(decision, "Failed")
+    assert "s3://results/runs/demo/plans/" in said
+    assert "find out what deletes objects" in said
+
+
+def test_a_merge_whose_plan_was_deleted_from_the_store_is_planned_again() -> None:
+    told = StepMessage(reason="PlanBroken", message="s3://results/order.jsonl is gone").encode()
+    gone = pod(Role.MERGE, runner=ended_runner(3, told))
+    decision = think(with_plan(run_=run(begun()), jobs=(job(Role.MERGE),), pods=(gone,)))
+    assert condition(decision, "Planned") == ("False", "PlanBroken")
+    assert decision.status.plan is not None
+    assert decision.status.plan.attempts == {"plan": 1}
 
 
 def test_a_plan_of_another_id_is_not_taken() -> None:
@@ -247,6 +299,19 @@ def test_a_blocked_batch_ends_the_run_with_its_cause() -> None:
     assert len(actions_of(decision, DeleteJob)) == 2
 
 
+def test_what_a_batch_says_of_the_store_is_not_taken_for_the_model_servers_words() -> None:
+    said = "s3://results: InvalidAccessKeyId; correct the keys in credentialsSecretRef"
+    words = BatchMessage(reason="InvalidCredentials", of_store=True, message=said).encode(500)
+    decision = think(with_plan(2, jobs=(job(),), pods=(pod(runner=ended_runner(3, words)),)))
+    assert condition(decision, "Failed") == ("True", "InvalidCredentials")
+    assert message(decision, "Failed").startswith(f"batch 0: {said}. To try again")
+
+
+def test_a_batch_that_leaves_no_words_points_to_no_log_that_is_deleted_with_it() -> None:
+    decision = think(with_plan(2, jobs=(job(),), pods=(pod(runner=ended_runner(3, "")),)))
+    assert "batch 0: its pod ended with exit code 3 and left no words" in message(decision, "Failed")
+
+
 def test_too_many_lost_attempts_end_the_run() -> None:
     status = begun(plan=PlanStatus(id=PLAN_ID, attempts={"0": 5}))
     evicted = replace(pod(attempt=6), phase="Failed", end="Evicted")
@@ -344,7 +409,8 @@ def test_messages_that_are_none_count_nothing(text: str, code: int) -> None:
 
 
 def test_progress_does_not_fall_when_a_pod_takes_its_messages_along() -> None:
-    before = begun(prompts=PromptCounts(total=3, completed=2, not_run=1), progress="2/3")
+    planned = think(with_plan(3)).status
+    before = planned.model_copy(update={"prompts": PromptCounts(total=3, completed=2, not_run=1), "progress": "2/3"})
     decision = think(with_plan(3, run_=run(before), jobs=(job(),), pods=(pod(),)))
     assert decision.status.progress == "2/3"
 
@@ -424,7 +490,6 @@ def test_a_runner_that_cannot_start_is_a_condition(container: Waiting, reason: s
     [
         ("", "Internal"),
         (StepMessage(reason="StorageUnavailable", message="RequestTimeTooSkewed").encode(), "StorageUnavailable"),
-        (BatchMessage(reason="StorageUnavailable").encode(), "Internal"),
     ],
 )
 def test_d13_a_runner_that_ends_again_and_again_is_a_condition_with_its_words(words: str, reason: str) -> None:
@@ -578,12 +643,17 @@ def test_live_fields_of_a_finished_run_change_nothing() -> None:
     assert decision.status.observed_generation == 2
 
 
-def test_a_changed_plan_id_reopens_a_finished_run() -> None:
+def test_a_changed_plan_id_reopens_a_finished_run_and_its_figures_stay_until_the_new_plan() -> None:
     decision = think(observed(replace(finished(), plan_id="0000000000")), 1000)
     assert condition(decision, "Complete") is None
     assert decision.status.completion_time is None
     assert decision.status.start_time == "2026-01-02T03:20:45Z"
-    assert decision.status.progress == ""
+    before = finished().status
+    assert decision.status.progress == before.progress == "4/4"
+    assert (decision.status.prompts, decision.status.summary) == (before.prompts, before.summary)
+    planned = think(observed(replace(finished(), status=decision.status), shards=Shards(plan(2, done=2))), 1001)
+    assert planned.status.progress == "2/4"
+    assert planned.status.summary is None
 
 
 def test_jobs_of_another_plan_go_first() -> None:

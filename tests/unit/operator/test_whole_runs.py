@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.operator.builders import LIMITS
 from tests.unit.operator.world import World
 
 from batchrun_api import names
@@ -168,16 +169,47 @@ async def test_a_damaged_stored_plan_is_made_anew() -> None:
     assert set(world.model_calls.values()) == {1}
 
 
+async def test_a_plan_that_is_deleted_from_the_store_is_made_anew_and_nothing_runs_twice() -> None:
+    world = World([2, 2, 2], numWorkers=1)
+    while not world.model_calls:
+        await world.operate()
+        world.control_jobs()
+        for pod in world.working_pods():
+            world.work(pod)
+    world.lose_rows()
+    await world.settle()
+    assert world.condition("Complete") is not None
+    assert world.condition("Planned") == ("True", "Planned")
+    assert world.plans_made == 2
+    assert set(world.model_calls.values()) == {1}
+
+
+async def test_a_plan_that_is_deleted_each_time_ends_the_run() -> None:
+    world = World([2])
+    for _ in range(400):
+        await world.operate()
+        if world.finished:
+            break
+        world.control_jobs()
+        for pod in world.working_pods():
+            world.work(pod)
+        world.lose_rows()
+        world.pass_time(5)
+    assert world.condition("Failed") == ("True", "PlanBroken")
+    assert world.plans_made == LIMITS.max_attempts
+
+
 FAULTS = ("crash", "evict", "stop_with_work_left", "delete_pod", "vanish")
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("operate"), st.none() | st.integers(0, 14)),
-        st.tuples(st.just("control"), st.just(0)),
+        st.tuples(st.just("control_jobs"), st.just(0)),
         st.tuples(st.just("work"), st.integers(0, 9)),
         st.tuples(st.just("work"), st.integers(0, 9)),
         st.tuples(st.sampled_from(FAULTS), st.integers(0, 9)),
         st.tuples(st.just("delete_job"), st.integers(0, 9)),
         st.tuples(st.just("garble"), st.integers(0, 9)),
+        st.tuples(st.just("lose_rows"), st.just(0)),
         st.tuples(st.just("time"), st.integers(1, 200)),
         st.tuples(st.just("workers"), st.integers(1, 5)),
         st.tuples(st.just("suspend"), st.booleans()),
@@ -201,8 +233,8 @@ async def _live_through(world: World, steps: list[tuple[str, int]]) -> None:
         match what:
             case "operate":
                 await world.operate(kill_after=which)
-            case "control":
-                world.control_jobs()
+            case "control_jobs" | "lose_rows":
+                getattr(world, what)()
             case "time":
                 world.pass_time(which)
             case "workers":
@@ -220,7 +252,7 @@ async def _live_through(world: World, steps: list[tuple[str, int]]) -> None:
     world.run["spec"]["suspend"] = False
     await world.settle()
     if (world.condition("Failed") or ("", ""))[0] == "True":
-        assert world.condition("Failed") == ("True", "TooManyAttempts")
+        assert world.condition("Failed") in {("True", "TooManyAttempts"), ("True", "PlanBroken")}
         return
     prompts = world.status["prompts"]
     assert prompts["total"] == sum(world.sizes) == sum(prompts[key] for key in ("completed", "truncated", "failed"))

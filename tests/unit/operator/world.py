@@ -40,6 +40,9 @@ class World:
         """How often each prompt was worked on to its end."""
         self.memory = RunMemory()
         self.plans_made = 0
+        self.rows_are_there = False
+        """Whether the plan's rows lie in the store: a batch pod reads them once, when it starts."""
+        self._started: set[str] = set()
         self.progress_seen: list[tuple[str, int]] = []
         self.kube.put(
             "batchruns",
@@ -96,8 +99,8 @@ class World:
         parts = ("completed", "truncated", "discarded", "failed", "notRun")
         assert prompts.get("total", 0) == sum(prompts.get(part, 0) for part in parts), prompts
         done = prompts.get("total", 0) - prompts.get("notRun", 0)
-        if not prompts.get("total"):
-            self.progress_seen.clear()  # no plan, or a new one
+        if (self.condition("Planned") or ("", ""))[0] != "True":
+            self.progress_seen.clear()  # the figures are those of the plan before
         elif not self.finished:
             identity = (plan["id"], done)
             if self.progress_seen and self.progress_seen[-1][0] == identity[0]:
@@ -214,6 +217,7 @@ class World:
 
     def _plan(self, pod: Json) -> None:
         self.plans_made += 1
+        self.rows_are_there = True
         document = self._plan_document(pod["metadata"]["labels"][names.LABEL_PLAN])
         for batch in document.batches:
             self.stored.setdefault(batch.number, [])
@@ -222,6 +226,10 @@ class World:
         self._end_runner(pod, ExitCode.DONE, StepMessage().encode())
 
     def _work_on_batch(self, pod: Json) -> None:
+        if pod["metadata"]["name"] not in self._started and not self.rows_are_there:
+            self._end_runner(pod, ExitCode.BLOCKED, BatchMessage(reason="PlanBroken", message="gone").encode())
+            return
+        self._started.add(pod["metadata"]["name"])
         number = int(pod["metadata"]["labels"][names.LABEL_BATCH])
         entries, size = self.stored[number], self.sizes_of[number]
         shown = sum("terminated" in item["state"] for item in pod["status"]["containerStatuses"][1:])
@@ -301,6 +309,10 @@ class World:
         for pod in self.kube.all("pods"):
             if pod["metadata"]["labels"].get("job-name") == job["metadata"]["name"]:
                 pod["metadata"]["deletionTimestamp"] = "now"
+
+    def lose_rows(self) -> None:
+        """Somebody deletes `plans/<id>/` from the store."""
+        self.rows_are_there = False
 
     def garble(self, pod: Json) -> None:
         """A line of the log is lost."""
