@@ -30,6 +30,8 @@ MARGIN_SECONDS = 15.0
 """How much longer than sandboxd's own limits the runner waits before it gives a sandbox up."""
 FILE_SECONDS = 120.0
 """Longest file operation: a file system that hangs must not hold a prompt for ever."""
+KILL_ALL_SECONDS = 30.0
+"""Longest time in which sandboxd ends all processes."""
 
 _Result = TypeVar("_Result", bound=BaseModel)
 
@@ -110,6 +112,9 @@ class SandboxConnection:
 
     async def kill(self, process_id: str) -> ProcessStatus:
         return await self._call("kill", {"process_id": process_id}, ProcessStatus)
+
+    async def kill_all(self) -> None:
+        await self._call("kill_all", {}, _Nothing, KILL_ALL_SECONDS)
 
     async def list_processes(self) -> tuple[ProcessStatus, ...]:
         return (await self._call("list", {}, _Processes)).processes

@@ -72,6 +72,9 @@ class Sandbox(Protocol):
     async def kill(self, process_id: str) -> ProcessStatus:
         """End a background process and all that it started."""
 
+    async def kill_all(self) -> None:
+        """End every process, also those of requests that are still under way; raises SandboxError where one stays."""
+
     async def list_processes(self) -> tuple[ProcessStatus, ...]:
         """All background processes, oldest first."""
 

@@ -33,6 +33,24 @@ def test_a_sandbox_told_to_end_leaves_its_outcome_and_exits_0(
     assert log.read_text() == "failed/ImageUnavailable"
 
 
+def test_kill_all_ends_every_process_also_those_of_requests_that_came_just_before_it(
+    raw_runner: RawRunner, serve: Serve
+) -> None:
+    process = serve("--shared-files")
+    raw_runner.accept()
+    hidden = "setsid setsid sleep 300 >/dev/null 2>&1 & exec sleep 300"
+    raw_runner.send({"id": 1, "op": "exec", "args": {**EXEC, "command": hidden}})
+    raw_runner.send({"id": 2, "op": "start", "args": {"command": hidden, "cwd": "/", "env": {}}})
+    raw_runner.send({"id": 3, "op": "kill_all", "args": {}})
+
+    answers = {answer["id"]: answer for answer in (raw_runner.receive() for _ in range(3))}
+
+    assert answers[3] == {"id": 3, "result": {}}
+    assert answers[1]["result"]["signal"] == "SIGKILL"
+    assert Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text() == ""
+    assert raw_runner.call("exec", EXEC)["result"]["exit_code"] == 0
+
+
 def test_a_termination_message_stays_below_100_bytes(raw_runner: RawRunner, serve: Serve, folder: Path) -> None:
     log = folder / "termination-log"
     log.touch()

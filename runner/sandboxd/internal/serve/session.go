@@ -8,11 +8,16 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"time"
 
+	"batchrun.dev/sandboxd/internal/process"
 	"batchrun.dev/sandboxd/internal/wire"
 )
 
-const maxConcurrent = 64
+const (
+	maxConcurrent   = 64
+	killAllPatience = 30 * time.Second
+)
 
 // ConfigureArgs sets limits for this boot; 0 means no limit. It counts once, before the first command.
 type ConfigureArgs struct {
@@ -99,6 +104,9 @@ func (s *session) handle(request wire.Request) (EndArgs, bool) {
 
 func (s *session) dispatch(request wire.Request) {
 	run, ok := s.operations[request.Op]
+	if request.Op == "kill_all" {
+		run, ok = typed(s.killAll), true
+	}
 	switch {
 	case !ok:
 		s.answer(request.ID, nil, wire.Errorf(wire.UnknownOperation, "there is no operation %q", request.Op))
@@ -123,6 +131,20 @@ func (s *session) dispatch(request wire.Request) {
 		default:
 		}
 	}()
+}
+
+// killAll ends every process. What was asked for before is over then, or it could start one more:
+// requests take their slot in the order in which they come.
+func (s *session) killAll(wire.Empty) (wire.Empty, error) {
+	for deadline := time.Now().Add(killAllPatience); ; time.Sleep(time.Millisecond) {
+		process.KillAll()
+		if len(s.slots) == 1 && len(process.Descendants(os.Getpid())) == 0 {
+			return wire.Empty{}, nil
+		}
+		if time.Now().After(deadline) {
+			return wire.Empty{}, wire.Errorf(wire.Limit, "processes or requests of this sandbox did not end in %s", killAllPatience)
+		}
+	}
 }
 
 // guarded turns a bug in one operation into an error of that operation.
