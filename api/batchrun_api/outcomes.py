@@ -30,11 +30,11 @@ class Reason(StrEnum):
 
     # truncated
     MAX_TURNS = "MaxTurns"
-    """No answer after `agent.maxTurns` model calls."""
+    """No answer after `agent.maxTurns` model calls, or the row's `maxTurns`."""
     TOKEN_LIMIT = "TokenLimit"  # noqa: S105
     """`agent.maxTotalTokens` are used."""
     TIME_LIMIT = "TimeLimit"
-    """`agent.timeoutSeconds` are over."""
+    """`agent.timeoutSeconds` are over, or the row's `timeoutSeconds`."""
     # discarded
     NO_REASONING = "NoReasoning"
     """No assistant turn has reasoning, and `filters.requireReasoning` is on."""
@@ -72,6 +72,10 @@ class Reason(StrEnum):
     """The sandbox died while it was used, of memory for instance."""
     SANDBOX_UNAVAILABLE = "SandboxUnavailable"
     """The sandbox never came up."""
+    SETUP_FAILED = "SetupFailed"
+    """The row's `files` could not be put into its sandbox, or its `setup` failed; the agent never began."""
+    VERIFIER_FAILED = "VerifierFailed"
+    """The row's `verify` gave no verdict: it could not run, or wrote no number. Never counted as a reward of 0."""
     IDENTITY_TOKEN_PRESENT = "IdentityTokenPresent"  # noqa: S105
     """The sandbox saw a cloud identity that no sandbox may have, and did not serve."""
     LOST_ATTEMPTS = "LostAttempts"

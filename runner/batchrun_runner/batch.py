@@ -9,7 +9,7 @@ from functools import cached_property
 
 from batchrun_api.checks import distribution_of
 from batchrun_api.messages import BatchMessage
-from batchrun_api.outcomes import Outcome, Reason
+from batchrun_api.outcomes import DONE_OUTCOMES, Outcome, Reason
 from batchrun_runner.agent.conversation import conversation
 from batchrun_runner.agent.draw import draw_toolsets
 from batchrun_runner.agent.loop import Agent
@@ -20,7 +20,9 @@ from batchrun_runner.model.sampling import sampling_of
 from batchrun_runner.progress import Reporter
 from batchrun_runner.records import PromptResult, PromptRow
 from batchrun_runner.sandbox.backend import SandboxBackend, SandboxLease, SandboxRequest
-from batchrun_runner.sandbox.errors import SandboxUnavailable
+from batchrun_runner.sandbox.errors import SandboxLost, SandboxUnavailable, SetupFailed
+from batchrun_runner.sandbox.preparing import prepare
+from batchrun_runner.sandbox.verifying import verify
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.stopping import Stop
 from batchrun_runner.tools.context import ToolLimits
@@ -116,15 +118,24 @@ class Batch:
         limits = self.settings.spec.sandbox.resources.limits
         request = SandboxRequest(index, row.image, row.cwd, memory=str(limits.memory or ""), cpus=str(limits.cpu or ""))
         start = self.monotonic()
+        lease: SandboxLease | None = None
         try:
             lease = await self.sandboxes.open(request)
+            await prepare(lease, row, self.settings.spec.sandbox.command_timeout_seconds)
         except SandboxUnavailable as error:
+            result = self._failed(row, error.reason, error.detail)
+        except SetupFailed as error:
+            result = self._failed(row, Reason.SETUP_FAILED, error.detail)
+        except SandboxLost as error:
+            result = self._failed(row, Reason.SANDBOX_LOST, f"in its setup: {error}")
+        else:
             waited = self.monotonic() - start
-            failed = self._failed(row, error.reason, error.detail)
-            return None, replace(failed, seconds=waited, sandbox_seconds=waited)
+            worked = await self._agent_in(lease, row)
+            result = await self._verified(lease, row, replace(worked, sandbox_seconds=waited))
+            return lease, replace(result, seconds=self.monotonic() - start)
         waited = self.monotonic() - start
-        result = await self._agent_in(lease, row)
-        return lease, replace(result, seconds=result.seconds + waited, sandbox_seconds=waited)
+        boot_id = lease.sandbox.hello.boot_id if lease else ""
+        return lease, replace(result, seconds=waited, sandbox_seconds=waited, boot_id=boot_id)
 
     async def _conclude(self, row: PromptRow, lease: SandboxLease | None, result: PromptResult) -> None:
         """Stored first, then the sandbox ends, then it is told: nobody hears of an end that could be lost."""
@@ -140,9 +151,23 @@ class Batch:
             command_seconds=spec.sandbox.command_timeout_seconds,
             max_command_seconds=spec.sandbox.command_timeout_seconds,
         )
-        result = await self.agent.run(row, SandboxToolbox(lease, toolsets, limits), toolsets)
+        toolbox = SandboxToolbox(lease, toolsets, limits, row.env)
+        result = await self.agent.within(row).run(row, toolbox, toolsets)
         image = row.image or spec.sandbox.image
         return replace(result, sandbox_image=image, boot_id=lease.sandbox.hello.boot_id)
+
+    async def _verified(self, lease: SandboxLease, row: PromptRow, result: PromptResult) -> PromptResult:
+        """The result with the verifier's verdict; a prompt that failed has nothing to judge, and runs again."""
+        if row.verify is None or result.outcome not in DONE_OUTCOMES:
+            return result
+        start = self.monotonic()
+        seconds = self.settings.spec.sandbox.command_timeout_seconds
+        verification = await verify(lease, row.verify, row.env, seconds)
+        verification = replace(verification, seconds=self.monotonic() - start)
+        result = replace(result, verification=verification)
+        if not verification.fault:
+            return result
+        return replace(result, outcome=Outcome.FAILED, reason=Reason.VERIFIER_FAILED, message=verification.fault)
 
     async def _store(self, row: PromptRow, result: PromptResult) -> PromptResult:
         """Durable when this returns; the result under the run's filters."""

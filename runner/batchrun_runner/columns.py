@@ -46,6 +46,13 @@ ROW_FEATURES: dict[str, Feature] = {
     "sampling": "string",
     "invalid_tool_calls": "int64",
     "reward": NULLABLE_FLOAT,
+    "verification": {
+        "ran": "bool",
+        "exit_code": "int64",
+        "timed_out": "bool",
+        "output": "string",
+        "seconds": "float64",
+    },
     "sandbox": {"image": "string", "boot_id": "string"},
     "config_digest": "string",
     "extra": "string",

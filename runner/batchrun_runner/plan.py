@@ -16,6 +16,7 @@ import orjson
 from batchrun_api.plan import Plan, plan_in_words
 from batchrun_api.spec import BatchRunSpec
 from batchrun_api.text import counted
+from batchrun_runner.dataset.own_settings import RowBounds
 from batchrun_runner.dataset.rows import InvalidRow
 from batchrun_runner.dataset.sources import Source
 from batchrun_runner.ledger import layout
@@ -107,7 +108,7 @@ def read_batch_rows(store: ObjectStore, plan_id: str, *, number: int, offset: in
     try:
         documents = [orjson.loads(line) for line in lines]
         numbers = {document.pop("batch") for document in documents}
-        rows = [PromptRow(**document) for document in documents]
+        rows = [PromptRow.from_document(document) for document in documents]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise PlanBroken(f"{place}: the rows of batch {number} are damaged") from error
     if numbers != {number}:
@@ -157,7 +158,7 @@ def _highest_number(store: ObjectStore) -> int:
 
 def _read(spec: BatchRunSpec, source: Source, cutter: Cutter, rejected: str) -> None:
     """Hand over the rows, `maxSamples` of them at most: counted before anything is known of what is done."""
-    rows = source.rows()
+    rows = source.rows(RowBounds.of(spec))
     while spec.max_samples is None or cutter.total < spec.max_samples:
         row = next(rows, None)
         if row is None:

@@ -1,9 +1,43 @@
 """The records that the runner keeps: prompts as planned, trajectory rows, ledger entries. Pure data, no I/O."""
 
-from dataclasses import dataclass, field
-from typing import Any
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from batchrun_api.outcomes import Outcome, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class RowFile:
+    """A file that a row brings along."""
+
+    path: str
+    """Absolute, or relative to the working directory."""
+    text: str = ""
+    base64: str = ""
+    """The content where it is not `text`."""
+
+    @property
+    def data(self) -> bytes:
+        """Its content."""
+        return base64.b64decode(self.base64) if self.base64 else self.text.encode()
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its content."""
+        return len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """How the work of a prompt is judged, in its sandbox, after the agent has ended."""
+
+    command: str
+    files: tuple[RowFile, ...] = ()
+    """Put in place only then."""
+    timeout_seconds: int | None = None
+    """None: `sandbox.commandTimeoutSeconds`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +57,32 @@ class PromptRow:
     """The row's own name."""
     extra: str = "{}"
     """The row's unknown keys as one JSON object."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of every command in the sandbox."""
+    files: tuple[RowFile, ...] = ()
+    """Put into the sandbox before the agent."""
+    setup: str = ""
+    """Shell command that is run after that and before the agent; empty: none."""
+    timeout_seconds: int | None = None
+    """Time limit of this prompt; None: `agent.timeoutSeconds`."""
+    max_turns: int | None = None
+    """Model calls for this prompt; None: `agent.maxTurns`."""
+    verify: Verify | None = None
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """From the object that a JSON encoder makes of a row. Raises ValueError, TypeError or KeyError."""
+        values = dict(document)
+        if "files" in values:
+            values["files"] = _files(values["files"])
+        if "verify" in values:
+            verify = values["verify"]
+            values["verify"] = Verify(verify["command"], _files(verify["files"]), verify["timeout_seconds"])
+        return cls(**values)
+
+
+def _files(documents: Any) -> tuple[RowFile, ...]:
+    return tuple(RowFile(**document) for document in documents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +127,34 @@ class ToolStat:
 
 
 @dataclass(frozen=True, slots=True)
+class Verification:
+    """What a verifier said."""
+
+    reward: float | None = None
+    """None: it gave no verdict."""
+    ran: bool = False
+    """Its command was run, to its end or its timeout."""
+    exit_code: int = 0
+    timed_out: bool = False
+    output: str = ""
+    """Bounded; head and tail where it was longer."""
+    fault: str = ""
+    """Why there is no verdict, for people."""
+    seconds: float = 0.0
+
+    def with_reward(self, reward: float) -> "Verification":
+        """The same with its verdict."""
+        return replace(self, reward=reward)
+
+    def with_fault(self, fault: str) -> "Verification":
+        """The same without one."""
+        return replace(self, fault=fault)
+
+
+NOT_VERIFIED = Verification()
+
+
+@dataclass(frozen=True, slots=True)
 class PromptResult:
     """How one prompt ended, as the agent hands it over; `trajectory.to_row` makes the JSON row of it."""
 
@@ -100,4 +188,5 @@ class PromptResult:
     tool_seconds: float = 0.0
     """In tool calls."""
     sandbox_seconds: float = 0.0
-    """Waiting for the sandbox to be there, its image included."""
+    """Until the sandbox was ready for the agent: its image, its start, the row's files and setup."""
+    verification: Verification = NOT_VERIFIED

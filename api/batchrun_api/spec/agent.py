@@ -6,6 +6,9 @@ from pydantic import Field
 
 from batchrun_api.spec.base import ApiModel, ConfigMapKeyRef, LongText, Rule, SecretKeyRef, given
 
+MOST_TURNS = 1000
+LONGEST_PROMPT_SECONDS = 604800
+
 
 class PrefillMessage(ApiModel):
     """One message sent before the prompt on each call (few-shot). Never saved in trajectories."""
@@ -33,10 +36,10 @@ class ConfigMapSource(ApiModel):
 class Agent(ApiModel):
     """Limits and standing messages of the agent loop."""
 
-    max_turns: Annotated[int, Field(ge=1, le=1000)] = 10
-    """At most this many model calls for a prompt, then one closing call without tools."""
-    timeout_seconds: Annotated[int, Field(ge=1, le=604800)] | None = None
-    """Total time for one prompt in seconds. Left out: no limit."""
+    max_turns: Annotated[int, Field(ge=1, le=MOST_TURNS)] = 10
+    """At most this many model calls for a prompt, then one closing call without tools. A row may set less."""
+    timeout_seconds: Annotated[int, Field(ge=1, le=LONGEST_PROMPT_SECONDS)] | None = None
+    """Total time for one prompt in seconds. Left out: no limit. A row may set less."""
     max_total_tokens: Annotated[int, Field(ge=1, le=10**12)] | None = None
     """Total tokens for one prompt, as reported by the server. Left out: no limit."""
     system_prompt: LongText | None = None

@@ -9,7 +9,7 @@ execute  one tool call
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from batchrun_api.outcomes import Outcome, Reason
@@ -104,6 +104,15 @@ class Agent:
             settings.ephemeral_system_prompt,
             settings.prefill_messages,
         )
+
+    def within(self, row: PromptRow) -> "Agent":
+        """The agent with the limits of a row, which can only be narrower."""
+        if row.max_turns is None and row.timeout_seconds is None:
+            return self
+        limits = self.limits
+        seconds = [value for value in (row.timeout_seconds, limits.timeout_seconds) if value is not None]
+        turns = min(row.max_turns or limits.max_turns, limits.max_turns)
+        return replace(self, limits=replace(limits, max_turns=turns, timeout_seconds=min(seconds, default=None)))
 
     async def run(self, row: PromptRow, toolbox: Toolbox, toolsets: tuple[str, ...] = ()) -> PromptResult:
         """Work on one prompt. Raises StopRun; whatever ends only this prompt is in the result."""

@@ -6,7 +6,7 @@ from batchrun_api.outcomes import Outcome
 from batchrun_api.toolsets import ALL_TOOLS
 from batchrun_runner.dataset.keys import occurrence_of
 from batchrun_runner.model.clean import dumps
-from batchrun_runner.records import PromptResult, PromptRow, ToolStat, Usage
+from batchrun_runner.records import PromptResult, PromptRow, ToolStat, Usage, Verification
 from batchrun_runner.text import clean_text
 
 _NONE = ToolStat()
@@ -49,7 +49,8 @@ def to_row(
         "tools": result.tools,
         "sampling": sampling,
         "invalid_tool_calls": result.invalid_tool_calls,
-        "reward": None,
+        "reward": result.verification.reward,
+        "verification": _verification(result.verification),
         "sandbox": {"image": result.sandbox_image, "boot_id": result.boot_id},
         "config_digest": config_digest,
         "extra": row.extra,
@@ -67,6 +68,16 @@ def _seconds(result: PromptResult) -> dict[str, float]:
         "model": round(float(result.model_seconds), 6),
         "tools": round(float(result.tool_seconds), 6),
         "sandbox": round(float(result.sandbox_seconds), 6),
+    }
+
+
+def _verification(verification: Verification) -> dict[str, Any]:
+    return {
+        "ran": verification.ran,
+        "exit_code": verification.exit_code,
+        "timed_out": verification.timed_out,
+        "output": clean_text(verification.output),
+        "seconds": round(float(verification.seconds), 6),
     }
 
 

@@ -37,8 +37,8 @@ class KeyMaker:
     def __init__(self) -> None:
         self._seen: Counter[str] = Counter()
 
-    def key(self, **acting: str) -> str:
-        """The key of the next row. Fields that are empty count as not set; texts must be cleaned."""
+    def key(self, **acting: Any) -> str:
+        """The key of the next row. Fields that are empty count as not set; texts must be cleaned, values JSON."""
         digest = digest_of(canonical_json({name: value for name, value in acting.items() if value}))
         occurrence = self._seen[digest]
         self._seen[digest] = occurrence + 1

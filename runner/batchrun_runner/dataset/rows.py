@@ -7,12 +7,16 @@ from typing import Any, NoReturn
 
 import orjson
 
+from batchrun_runner.dataset.faults import RowFault, kind_of
 from batchrun_runner.dataset.keys import KeyMaker
 from batchrun_runner.dataset.lines import ROW_LIMIT_BYTES, Line, split_lines
+from batchrun_runner.dataset.own_settings import OWN_FIELDS, RowBounds, own_settings
 from batchrun_runner.records import PromptRow
 from batchrun_runner.text import clean_text, one_line
 
 _KNOWN = frozenset({"prompt", "image", "docker_image", "cwd", "id"})
+"""Of nearly all rows; with other keys, `own_settings.OWN_FIELDS` among them, a row is parsed slowly and exactly."""
+_NO_BOUNDS = RowBounds()
 _TEXT_FIELDS = ("image", "docker_image", "cwd", "id")
 _LONGEST_NAME_CHARS = 1024
 _SHOWN_CHARS = 200
@@ -32,48 +36,49 @@ class InvalidRow:
         return f"line {self.line}: {self.reason}; {self.fix}"
 
 
-class _Fault(Exception):
-    def __init__(self, reason: str, fix: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.fix = fix
-
-
-def read_rows(blocks: Iterable[bytes], limit_bytes: int = ROW_LIMIT_BYTES) -> Iterator[PromptRow | InvalidRow]:
+def read_rows(
+    blocks: Iterable[bytes], limit_bytes: int = ROW_LIMIT_BYTES, bounds: RowBounds = _NO_BOUNDS
+) -> Iterator[PromptRow | InvalidRow]:
     """Every row in file order, from UTF-8 blocks. Valid rows are counted from 0."""
     keys = KeyMaker()
     index = 0
     for line in split_lines(blocks, limit_bytes):
         try:
-            fields = _fields(line, limit_bytes)
-        except _Fault as fault:
+            fields, acting = _fields(line, limit_bytes, bounds)
+        except RowFault as fault:
             yield InvalidRow(line.number, fault.reason, fault.fix, _shown(line))
             continue
-        key = keys.key(prompt=fields["prompt"], image=fields["image"], cwd=fields["cwd"], id=fields["id"])
+        key = keys.key(prompt=fields["prompt"], image=fields["image"], cwd=fields["cwd"], id=fields["id"], **acting)
         yield PromptRow(index=index, key=key, **fields)
         index += 1
 
 
-def _fields(line: Line, limit_bytes: int) -> dict[str, str]:
-    """The fields of a PromptRow besides index and key, cleaned."""
+def _fields(line: Line, limit_bytes: int, bounds: RowBounds) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of a PromptRow besides index and key, cleaned; and what acts besides the texts."""
     if line.text is None:
-        raise _Fault(
+        raise RowFault(
             f"the row has {line.length_bytes} bytes, more than the limit of {limit_bytes}",
             "shorten it or move its data into files",
         )
     row = _parsed(line.text)
     if not isinstance(row, dict):
-        raise _Fault(f"it is a JSON {_kind(row)}, not an object", _shape_fix(row))
+        raise RowFault(f"it is a JSON {kind_of(row)}, not an object", _shape_fix(row))
     prompt = _prompt(row)
     texts = {name: _text(row, name) if name in row else "" for name in _TEXT_FIELDS}
-    unknown = {} if row.keys() <= _KNOWN else {name: value for name, value in row.items() if name not in _KNOWN}
-    return {
+    fields: dict[str, Any] = {
         "prompt": prompt,
         "image": texts["image"] or texts["docker_image"],
         "cwd": texts["cwd"],
         "id": texts["id"],
-        "extra": _extra(unknown) if unknown else "{}",
+        "extra": "{}",
     }
+    if row.keys() <= _KNOWN:
+        return fields, {}
+    own = own_settings(row, bounds)
+    unknown = {name: value for name, value in row.items() if name not in _KNOWN and name not in OWN_FIELDS}
+    if unknown:
+        fields["extra"] = _extra(unknown)
+    return fields | own.fields, own.acting
 
 
 def _parsed(text: bytes) -> Any:
@@ -100,41 +105,41 @@ def _parsed_slowly(text: bytes) -> Any:
             text.decode(), parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_without_doubles
         )
     except UnicodeDecodeError as error:
-        raise _Fault(f"byte {error.start + 1} is not UTF-8", "save the data set as UTF-8") from error
+        raise RowFault(f"byte {error.start + 1} is not UTF-8", "save the data set as UTF-8") from error
     except json.JSONDecodeError as error:
         raise _syntax_fault(error) from error
     except RecursionError as error:
-        raise _Fault("it is nested too deeply", "make it flatter") from error
+        raise RowFault("it is nested too deeply", "make it flatter") from error
     except ValueError as error:  # an integer with more digits than Python converts
-        raise _Fault(f"it holds a number that cannot be read ({error})", "write it as a string") from error
+        raise RowFault(f"it holds a number that cannot be read ({error})", "write it as a string") from error
 
 
-def _syntax_fault(error: json.JSONDecodeError) -> _Fault:
+def _syntax_fault(error: json.JSONDecodeError) -> RowFault:
     column = f"at column {error.colno}"
     if error.msg == "Extra data":
-        return _Fault(f"more text follows the JSON value {column}", "put each JSON object on a line of its own")
+        return RowFault(f"more text follows the JSON value {column}", "put each JSON object on a line of its own")
     if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string"):
-        return _Fault(f"the JSON is cut off ({error.msg} {column})", "write the whole object on one line")
-    return _Fault(f"it is not JSON ({error.msg} {column})", "correct the JSON")
+        return RowFault(f"the JSON is cut off ({error.msg} {column})", "write the whole object on one line")
+    return RowFault(f"it is not JSON ({error.msg} {column})", "correct the JSON")
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise _Fault(f"it has the key {one_line(name, 60)!r} twice", "keep one of them")
+            raise RowFault(f"it has the key {one_line(name, 60)!r} twice", "keep one of them")
         found[name] = value
     return found
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise _Fault(f"{word} is not JSON", "use null or a number")
+    raise RowFault(f"{word} is not JSON", "use null or a number")
 
 
 def _finite(digits: str) -> float:
     value = float(digits)
     if value in (float("inf"), float("-inf")):
-        raise _Fault(f"the number {digits[:40]} is too large", "write it as a string")
+        raise RowFault(f"the number {digits[:40]} is too large", "write it as a string")
     return value
 
 
@@ -142,12 +147,12 @@ def _prompt(row: dict[str, Any]) -> str:
     if "prompt" not in row:
         near = next((name for name in row if name.strip().lower() == "prompt"), None)
         hint = f" (found `{near}`)" if near else ""
-        raise _Fault(f"it has no key `prompt`{hint}", "name the text `prompt`")
+        raise RowFault(f"it has no key `prompt`{hint}", "name the text `prompt`")
     prompt = row["prompt"]
     if not isinstance(prompt, str):
-        raise _Fault(f"`prompt` is {_kind(prompt, article=True)}, not a string", "give the text as a JSON string")
+        raise RowFault(f"`prompt` is {kind_of(prompt, article=True)}, not a string", "give the text as a JSON string")
     if not prompt.strip():
-        raise _Fault("`prompt` is empty", "give it a text or remove the row")
+        raise RowFault("`prompt` is empty", "give it a text or remove the row")
     return clean_text(prompt)
 
 
@@ -156,9 +161,9 @@ def _text(row: dict[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise _Fault(f"`{name}` is {_kind(value, article=True)}, not a string", f"quote `{name}` or remove it")
+        raise RowFault(f"`{name}` is {kind_of(value, article=True)}, not a string", f"quote `{name}` or remove it")
     if len(value) > _LONGEST_NAME_CHARS:
-        raise _Fault(f"`{name}` has {len(value)} characters, more than {_LONGEST_NAME_CHARS}", "shorten it")
+        raise RowFault(f"`{name}` has {len(value)} characters, more than {_LONGEST_NAME_CHARS}", "shorten it")
     return clean_text(value)
 
 
@@ -166,16 +171,7 @@ def _extra(unknown: dict[str, Any]) -> str:
     try:
         return clean_text(json.dumps(unknown, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
     except RecursionError as error:
-        raise _Fault("it is nested too deeply", "make it flatter") from error
-
-
-def _kind(value: object, *, article: bool = False) -> str:
-    if value is None:
-        return "null"
-    for types, name in ((bool, "boolean"), (str, "string"), ((int, float), "number"), (list, "list")):
-        if isinstance(value, types):
-            return f"a {name}" if article else name
-    return "an object" if article else "object"
+        raise RowFault("it is nested too deeply", "make it flatter") from error
 
 
 def _shape_fix(row: object) -> str:

@@ -14,12 +14,14 @@ from batchrun_api.spec.dataset import ClaimFile, Dataset
 from batchrun_api.spec.output import Output, S3Access
 from batchrun_runner.dataset.encoding import utf8_blocks
 from batchrun_runner.dataset.errors import DatasetUnreadable
+from batchrun_runner.dataset.own_settings import RowBounds
 from batchrun_runner.dataset.rows import InvalidRow, read_rows
 from batchrun_runner.records import PromptRow
 from batchrun_runner.storage.errors import BucketMissing, NotFound, StorageDenied, StorageError
 from batchrun_runner.storage.store import ObjectStore, blocks
 
 _BLOCK_BYTES = 1 << 20
+_NO_BOUNDS = RowBounds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,9 @@ class Source:
     open_blocks: Callable[[], Iterator[bytes]]
     """The bytes as stored. Raises DatasetUnreadable."""
 
-    def rows(self) -> Iterator[PromptRow | InvalidRow]:
-        """Its rows as a stream. Raises DatasetUnreadable."""
-        return read_rows(utf8_blocks(self.open_blocks(), self.place))
+    def rows(self, bounds: RowBounds = _NO_BOUNDS) -> Iterator[PromptRow | InvalidRow]:
+        """Its rows as a stream; what asks for more than `bounds` is invalid. Raises DatasetUnreadable."""
+        return read_rows(utf8_blocks(self.open_blocks(), self.place), bounds=bounds)
 
 
 def source_of(

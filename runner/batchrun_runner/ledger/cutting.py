@@ -24,7 +24,8 @@ from batchrun_runner.records import PromptRow
 from batchrun_runner.storage.store import ObjectStore
 
 _SHOWN_INVALID_ROWS = 5
-_ROW_FIELDS = tuple(item.name for item in fields(PromptRow))
+_OWN_FIELDS = ("env", "files", "setup", "timeout_seconds", "max_turns", "verify")
+_TEXT_FIELDS = tuple(item.name for item in fields(PromptRow) if item.name not in _OWN_FIELDS)
 
 
 @dataclass(slots=True)
@@ -89,7 +90,8 @@ class Cutter:
             self._add_to_batch(row)
 
     def _add_to_batch(self, row: PromptRow) -> None:
-        document = {name: value for name in _ROW_FIELDS if (value := getattr(row, name)) not in {"", "{}"}}
+        document = {name: value for name in _TEXT_FIELDS if (value := getattr(row, name)) not in {"", "{}"}}
+        document |= {name: value for name in _OWN_FIELDS if (value := getattr(row, name))}
         line = orjson.dumps({"batch": self._open.number, **document}, option=orjson.OPT_APPEND_NEWLINE)
         self._rows.write(line)
         self._open.length += len(line)

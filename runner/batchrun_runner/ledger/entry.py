@@ -10,8 +10,10 @@ import orjson
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome
 from batchrun_runner.records import ToolStat, Usage
 
-ROW_SCHEMA = 2
-"""Version of the row's columns (`columns.ROW_FEATURES`); rows of another version are rewritten by the merge."""
+ROW_SCHEMA = 3
+"""Version of the row's columns (`columns.ROW_FEATURES`); rows of another version are rewritten by the merge.
+
+Those of 2 have no `verification`."""
 UNMARKED_SCHEMA = 1
 """Version of the rows whose entry names none: those without `seconds`, `sampling` and `occurrence`."""
 FOREIGN_SCHEMA = 0
@@ -51,6 +53,8 @@ class LedgerEntry:
     usage: Usage = Usage()  # noqa: RUF009 - frozen
     tool_stats: Mapping[str, ToolStat] = field(default_factory=dict)
     invalid_tool_calls: int = 0
+    reward: float | None = None
+    """What the verifier said; None: there was none, or it gave no verdict."""
     assistant_turns: int = 0
     turns_with_reasoning: int = 0
     seconds: float = 0.0

@@ -191,6 +191,7 @@ class BatchRecorder:
             usage=result.usage,
             tool_stats={tool: stat for tool, stat in result.tool_stats.items() if stat.count},
             invalid_tool_calls=result.invalid_tool_calls,
+            reward=result.verification.reward,
             assistant_turns=result.assistant_turns,
             turns_with_reasoning=result.turns_with_reasoning,
             seconds=round(result.seconds, 6),

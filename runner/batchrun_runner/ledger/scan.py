@@ -100,6 +100,7 @@ def entry_of_row(row: dict[str, Any]) -> LedgerEntry:
         usage=usage,
         tool_stats={tool: stat for tool, stat in tool_stats.items() if tool in ALL_TOOLS and stat.count},
         invalid_tool_calls=int(row.get("invalid_tool_calls") or 0),
+        reward=None if row.get("reward") is None else float(row["reward"]),
         assistant_turns=len(texts),
         turns_with_reasoning=thinking,
         config_digest=str(row.get("config_digest") or ""),

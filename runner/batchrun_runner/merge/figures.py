@@ -34,6 +34,9 @@ class Figures:
     """Tokens in the order of USAGE_NAMES."""
     api_calls: int = 0
     invalid_tool_calls: int = 0
+    rewards: int = 0
+    """Prompts that have a reward, those that a filter dropped included."""
+    reward_sum: float = 0.0
     seconds: float = 0.0
     """Time spent in prompts, added up; the three below are parts of it."""
     model_seconds: float = 0.0
@@ -69,6 +72,9 @@ class Figures:
             if "usage" in entry:
                 _add_to(self.usage, entry["usage"])
             api_calls += read("api_calls", 0)
+            if "reward" in entry:
+                self.rewards += 1
+                self.reward_sum += entry["reward"]
             took = read("seconds", 0.0)
             seconds += took
             model_seconds += read("model_seconds", 0.0)
@@ -107,6 +113,8 @@ class Figures:
             usage=_sums(self.usage, other.usage),
             api_calls=self.api_calls + other.api_calls,
             invalid_tool_calls=self.invalid_tool_calls + other.invalid_tool_calls,
+            rewards=self.rewards + other.rewards,
+            reward_sum=self.reward_sum + other.reward_sum,
             seconds=self.seconds + other.seconds,
             model_seconds=self.model_seconds + other.model_seconds,
             tool_seconds=self.tool_seconds + other.tool_seconds,
@@ -171,6 +179,12 @@ def reasoning_statistics(figures: Figures) -> dict[str, Any]:
         "turns_without_reasoning": figures.assistant_turns - figures.turns_with_reasoning,
         "reasoning_rate": percent(figures.turns_with_reasoning, figures.assistant_turns),
     }
+
+
+def reward_statistics(figures: Figures) -> dict[str, Any]:
+    """How many prompts have a reward, and its mean with six decimals; None over nothing."""
+    mean = round(figures.reward_sum / figures.rewards, 6) if figures.rewards else None
+    return {"count": figures.rewards, "mean": mean}
 
 
 def token_statistics(figures: Figures) -> dict[str, int]:

@@ -8,7 +8,13 @@ import orjson
 from batchrun_api.messages import MergeResult
 from batchrun_runner.dataset.keys import canonical_json
 from batchrun_runner.ledger.checkpoint import timestamp
-from batchrun_runner.merge.figures import Figures, reasoning_statistics, token_statistics, tool_statistics
+from batchrun_runner.merge.figures import (
+    Figures,
+    reasoning_statistics,
+    reward_statistics,
+    token_statistics,
+    tool_statistics,
+)
 from batchrun_runner.settings import RunSettings
 
 
@@ -69,6 +75,7 @@ def run_statistics(
             "discarded": dict(sorted(figures.discarded.items())),
             "api_calls": figures.api_calls,
             "invalid_tool_calls": figures.invalid_tool_calls,
+            "reward": reward_statistics(figures),
             "tokens": token_statistics(figures),
             "seconds": {
                 "active": active_seconds,

@@ -64,6 +64,8 @@ def _facts(document: Mapping[str, Any]) -> Table:
         f"{tokens['total_tokens']:,} ({tokens['prompt_tokens']:,} in, {tokens['completion_tokens']:,} out, "
         f"{tokens['reasoning_tokens']:,} of them reasoning)",
     )
+    if (reward := document["reward"])["count"]:
+        table.add_row("reward", f"{reward['mean']:.4f} on average, of {counted(reward['count'], 'prompt')}")
     table.add_row("model calls", f"{document['api_calls']:,}")
     table.add_row(
         "time",

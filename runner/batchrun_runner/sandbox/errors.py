@@ -3,6 +3,7 @@
 SandboxFault
 |-- SandboxError        one operation failed, the sandbox goes on: tell the model
 |-- SandboxUnavailable  the sandbox never served: its prompt fails with `reason`
+|-- SetupFailed         a row's own files or setup failed: its prompt fails before the agent begins
 |-- SandboxLost         the sandbox is gone for good: its prompt ends, nothing is repeated
 `-- HelperMissing       no sandboxd on this machine and no way to build it: nothing can run
 """
@@ -59,6 +60,14 @@ class SandboxUnavailable(SandboxFault):
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
+        self.detail = detail
+
+
+class SetupFailed(SandboxFault):
+    """What a row brings along could not be put in place, or its setup failed; `detail` is for people."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
         self.detail = detail
 
 

@@ -37,6 +37,13 @@ class Output(_Message):
     tail: str
     omitted_bytes: int
 
+    @property
+    def joined(self) -> str:
+        """The kept text, with a mark where something is missing."""
+        if not self.omitted_bytes:
+            return self.head + self.tail
+        return f"{self.head}\n[... {self.omitted_bytes} bytes omitted ...]\n{self.tail}"
+
 
 class ExecResult(_Message):
     """How a command ended. `exit_code` is 128 + n where signal n ended the shell, whose name is in `signal`."""

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from batchrun_runner.sandbox.messages import PollResult, ProcessStatus
 from batchrun_runner.tools.arguments import Arguments
 from batchrun_runner.tools.context import ToolContext, ToolResult, result
-from batchrun_runner.tools.terminal import joined, omitted
+from batchrun_runner.tools.terminal import omitted
 
 DESCRIPTION = (
     "Manage background processes that terminal started with background=true. list: all of them. poll: state and output "
@@ -77,7 +77,7 @@ def _state(status: ProcessStatus) -> dict[str, Any]:
 
 
 def _output(seen: PollResult) -> dict[str, Any]:
-    return {"output": joined(seen.output), "omitted": omitted(seen.output)}
+    return {"output": seen.output.joined, "omitted": omitted(seen.output)}
 
 
 def _write_note(arguments: ProcessArguments, taken: int) -> str | None:

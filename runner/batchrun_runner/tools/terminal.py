@@ -66,7 +66,7 @@ async def _exec(arguments: TerminalArguments, context: ToolContext) -> ToolResul
         else None
     )
     fields = {
-        "output": joined(done.output),
+        "output": done.output.joined,
         "exit_code": None if done.timed_out else done.exit_code,
         "error": error,
         "timed_out": True if done.timed_out else None,
@@ -74,13 +74,6 @@ async def _exec(arguments: TerminalArguments, context: ToolContext) -> ToolResul
         "notes": notes or None,
     }
     return result(fields, failed=done.timed_out, error_kind=ToolErrorKind.TIMEOUT if done.timed_out else None)
-
-
-def joined(output: Output) -> str:
-    """The kept text, with a mark where something is missing."""
-    if not output.omitted_bytes:
-        return output.head + output.tail
-    return f"{output.head}\n[... {output.omitted_bytes} bytes omitted ...]\n{output.tail}"
 
 
 def omitted(output: Output) -> str | None:

@@ -1,5 +1,7 @@
 """The tools of one prompt, as the agent loop sees them."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from batchrun_api.outcomes import Reason
@@ -13,9 +15,16 @@ from batchrun_runner.tools.context import ToolContext, ToolLimits, ToolResult
 class SandboxToolbox:
     """The tools of the drawn toolsets, working in the prompt's sandbox."""
 
-    def __init__(self, lease: SandboxLease, toolsets: tuple[str, ...], limits: ToolLimits) -> None:
+    def __init__(
+        self,
+        lease: SandboxLease,
+        toolsets: tuple[str, ...],
+        limits: ToolLimits,
+        env: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`env`: the row's own variables."""
         names = registry.tools_of(toolsets)
-        self._context = ToolContext(lease.sandbox, lease.cwd, names, limits)
+        self._context = ToolContext(lease.sandbox, lease.cwd, names, limits, env)
         self.schemas: list[dict[str, Any]] = registry.schemas(names)
 
     async def execute(self, name: str, arguments: dict[str, Any]) -> ToolResult:

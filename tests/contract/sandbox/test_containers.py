@@ -6,12 +6,14 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from batchrun_api.image_names import whole_name
 from batchrun_api.outcomes import Outcome, Reason
+from batchrun_runner.records import PromptRow, RowFile, Verification, Verify
 from batchrun_runner.sandbox.backend import SandboxRequest
 from batchrun_runner.sandbox.container import (
     ENV_ARGUMENTS,
@@ -19,7 +21,9 @@ from batchrun_runner.sandbox.container import (
     extra_arguments,
     find_engine,
 )
-from batchrun_runner.sandbox.errors import ErrorKind, SandboxError, SandboxUnavailable
+from batchrun_runner.sandbox.errors import ErrorKind, SandboxError, SandboxUnavailable, SetupFailed
+from batchrun_runner.sandbox.preparing import prepare
+from batchrun_runner.sandbox.verifying import verify
 
 NEEDED_HERE = "--runtime=runc --ulimit=nofile=1024:1024 --ulimit=nproc=1024:1024"
 """For machines without CAP_SYS_RESOURCE and with cgroups in hybrid mode, where crun does not start."""
@@ -115,6 +119,40 @@ async def test_an_image_of_nothing_has_file_tools_and_says_what_is_missing(backe
     assert lease.cwd == "/data/none"
     assert found.data == b"from the image\n"
     assert raised.value.kind is ErrorKind.NO_SHELL
+    await lease.finish(Outcome.COMPLETED)
+
+
+async def test_a_row_brings_files_a_setup_and_a_verifier_that_the_agents_processes_do_not_live_to_see(
+    backend: ContainerBackend,
+) -> None:
+    lease = await backend.open(SandboxRequest(0))
+    row = PromptRow(
+        0, "k-0-0", "p", files=(RowFile("given/a", text="a\n"),), setup="cat given/a > ready", env={"B": "b"}
+    )
+    await prepare(lease, row, 10)
+    await lease.sandbox.start("while :; do touch alive; sleep 0.01; done", cwd=lease.cwd)
+    judged = Verify(
+        "cat ready hidden; rm -f alive; sleep 0.2; test ! -e alive && echo $B && echo 0.5 > $BATCHRUN_REWARD_FILE"
+    )
+
+    verdict = await verify(lease, replace(judged, files=(RowFile("hidden", base64="aAo="),)), row.env, 10)
+
+    assert verdict == Verification(0.5, ran=True, output="a\nh\nb\n")
+    assert [process.running for process in await lease.sandbox.list_processes()] == [False]
+    await lease.finish(Outcome.COMPLETED)
+
+
+async def test_an_image_without_a_shell_can_run_neither_setup_nor_verifier_and_says_so(
+    backend: ContainerBackend,
+) -> None:
+    lease = await backend.open(SandboxRequest(0, image=f"{IMAGE}:bare"))
+
+    with pytest.raises(SetupFailed, match="neither bash nor sh"):
+        await prepare(lease, PromptRow(0, "k-0-0", "p", setup="true"), 10)
+    verdict = await verify(lease, Verify("true"), {}, 10)
+
+    assert (verdict.reward, verdict.ran) == (None, False)
+    assert "neither bash nor sh" in verdict.fault
     await lease.finish(Outcome.COMPLETED)
 
 

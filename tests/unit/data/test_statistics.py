@@ -1,5 +1,6 @@
 """`statistics.json` and its table."""
 
+import io
 from dataclasses import replace
 
 from rich.console import Console
@@ -9,7 +10,7 @@ from batchrun_api.outcomes import Outcome
 from batchrun_runner.ledger.entry import LedgerEntry
 from batchrun_runner.merge.figures import Figures, percent
 from batchrun_runner.merge.table import render_table
-from batchrun_runner.records import ToolStat, Usage
+from batchrun_runner.records import PromptResult, PromptRow, ToolStat, Usage, Verification
 
 REFERENCE_KEYS = {
     "run_name",
@@ -157,3 +158,31 @@ def test_an_entry_survives_its_file() -> None:
         length=20,
     )
     assert LedgerEntry.decode(original.encode()) == original
+
+
+def test_the_mean_reward_is_over_prompts_that_have_one_those_that_a_filter_dropped_included(run: Run) -> None:
+    rewards = [1.0, 0.0, 0.5, None, None]
+
+    def work(row: PromptRow) -> PromptResult:
+        if row.index == 4:
+            return failed(row)
+        return replace(answered(row, reasoning=row.index != 2), verification=Verification(rewards[row.index]))
+
+    run.agent = work
+    merged = run.run([f"prompt {number}" for number in range(5)])
+
+    assert run.json("statistics.json")["reward"] == {"count": 3, "mean": 0.5}
+    assert [row["reward"] for row in run.rows("trajectories.jsonl")] == [1.0, 0.0, None, None]
+    assert [row["reward"] for row in run.rows("discarded.jsonl")] == [0.5]
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(render_table(merged.statistics))
+    assert "0.5000 on average, of 3 prompts" in console.export_text()
+
+    run.store.delete(["ledger/index.jsonl", "ledger/batch_0.jsonl", "ledger/batch_1.jsonl"])
+    run.run([f"prompt {number}" for number in range(5)])
+    assert run.json("statistics.json")["reward"] == {"count": 3, "mean": 0.5}
+
+
+def test_without_a_verifier_there_is_no_mean(run: Run) -> None:
+    run.run(["prompt"])
+    assert run.json("statistics.json")["reward"] == {"count": 0, "mean": None}

@@ -1,0 +1,194 @@
+"""A row's own settings: `env`, `files`, `setup`, `verify`, `timeoutSeconds` and `maxTurns`, checked and cleaned."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from batchrun_api.spec import BatchRunSpec
+from batchrun_api.spec.agent import LONGEST_PROMPT_SECONDS, MOST_TURNS
+from batchrun_runner.dataset.faults import RowFault, kind_of
+from batchrun_runner.records import RowFile, Verify
+from batchrun_runner.text import clean_text, one_line
+
+OWN_FIELDS = frozenset({"env", "files", "setup", "verify", "timeoutSeconds", "maxTurns"})
+FILES_LIMIT_BYTES = 1024 * 1024
+"""Of all files of a row together: every row of a batch is in its runner's memory."""
+FILES_LIMIT = 200
+ENV_LIMIT = 100
+ENV_LIMIT_BYTES = 32 * 1024
+COMMAND_LIMIT_BYTES = 100 * 1024
+"""Below what the kernel takes as one argument, with room for what the helper adds."""
+PATH_LIMIT_BYTES = 1024
+VERIFY_LIMIT_SECONDS = 86400
+
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_RESERVED = "BATCHRUN_"
+_VERIFY_FIELDS = ("command", "files", "timeoutSeconds")
+_SHOWN_CHARS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class RowBounds:
+    """The most that a row may ask for, which is what the spec says for all of them. None: the spec has no limit."""
+
+    max_turns: int = MOST_TURNS
+    timeout_seconds: int | None = None
+
+    @classmethod
+    def of(cls, spec: BatchRunSpec) -> Self:
+        """Those of a run."""
+        return cls(spec.agent.max_turns, spec.agent.timeout_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSettings:
+    """What a row sets for itself."""
+
+    fields: dict[str, Any]
+    """Of a PromptRow: only those that are set."""
+    acting: dict[str, Any]
+    """What of it is part of the prompt's key (docs/decisions/0008), as JSON."""
+
+
+def own_settings(row: Mapping[str, Any], bounds: RowBounds) -> OwnSettings:
+    """The settings in a row; a key that is null is not set. Raises RowFault."""
+    given = {name: row[name] for name in OWN_FIELDS if row.get(name) is not None}
+    fields: dict[str, Any] = {}
+    acting: dict[str, Any] = {}
+    if "env" in given and (env := _env(given["env"])):
+        fields["env"] = acting["env"] = env
+    if "files" in given and (files := _files(given["files"], "files")):
+        fields["files"], acting["files"] = files, _acting(files)
+    if "setup" in given:
+        fields["setup"] = acting["setup"] = _command(given["setup"], "setup")
+    if "verify" in given:
+        fields["verify"], acting["verify"] = _verify(given["verify"])
+    if "maxTurns" in given:
+        fields["max_turns"] = _number(given["maxTurns"], "maxTurns", bounds.max_turns, "agent.maxTurns")
+    if "timeoutSeconds" in given:
+        most = bounds.timeout_seconds or LONGEST_PROMPT_SECONDS
+        named = "agent.timeoutSeconds" if bounds.timeout_seconds else ""
+        fields["timeout_seconds"] = _number(given["timeoutSeconds"], "timeoutSeconds", most, named)
+    verify: Verify | None = fields.get("verify")
+    _check_size([*fields.get("files", ()), *(verify.files if verify else ())])
+    return OwnSettings(fields, acting)
+
+
+def _env(value: Any) -> dict[str, str]:
+    env: dict[str, str] = {}
+    for name, text in _object(value, "env", '{"NAME": "value"}').items():
+        place = f"`env.{one_line(name, _SHOWN_CHARS)}`"
+        if not _ENV_NAME.fullmatch(name):
+            raise RowFault(
+                f"{place} is no name of an environment variable",
+                "use letters, digits and _, at most 128 of them, and no digit at the start",
+            )
+        if name.startswith(_RESERVED):
+            raise RowFault(f"{place} begins with {_RESERVED}, which is ours", "give it another name")
+        env[name] = _text(text, place)
+    if len(env) > ENV_LIMIT:
+        raise RowFault(f"`env` has {len(env)} variables, more than {ENV_LIMIT}", "put them into a file of `files`")
+    size = sum(len(name.encode()) + len(text.encode()) for name, text in env.items())
+    if size > ENV_LIMIT_BYTES:
+        raise RowFault(f"`env` has {size} bytes, more than {ENV_LIMIT_BYTES}", "put them into a file of `files`")
+    return env
+
+
+def _files(value: Any, where: str) -> tuple[RowFile, ...]:
+    shape = '{"path": "text"} or {"path": {"base64": "..."}}'
+    return tuple(_file(path, content, where) for path, content in _object(value, where, shape).items())
+
+
+def _file(path: str, content: Any, where: str) -> RowFile:
+    place = f"`{where}` {one_line(path, _SHOWN_CHARS)!r}"
+    path = clean_text(path)
+    if not path or path.endswith("/") or "\0" in path or len(path.encode()) > PATH_LIMIT_BYTES:
+        raise RowFault(
+            f"{place} is no path of a file",
+            f"give a path of 1 to {PATH_LIMIT_BYTES} bytes, relative to the working directory or absolute",
+        )
+    if isinstance(content, str):
+        return RowFile(path, text=clean_text(content))
+    if isinstance(content, dict) and list(content) == ["base64"] and isinstance(content["base64"], str):
+        try:
+            data = base64.b64decode(content["base64"], validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise RowFault(f"{place} is not base64 ({error})", "encode the file again, without line breaks") from error
+        # Written anew, so that one content has one spelling in a key.
+        return RowFile(path, base64=base64.b64encode(data).decode())
+    raise RowFault(f"{place} is neither a string nor {{'base64': string}}", "give the text, or the bytes in base64")
+
+
+def _acting(files: tuple[RowFile, ...]) -> dict[str, Any]:
+    return {file.path: {"base64": file.base64} if file.base64 else file.text for file in files}
+
+
+def _check_size(files: list[RowFile]) -> None:
+    if len(files) > FILES_LIMIT:
+        raise RowFault(
+            f"it brings {len(files)} files, more than {FILES_LIMIT}", "pack them, or put them into the image"
+        )
+    size = sum(file.size_bytes for file in files)
+    if size > FILES_LIMIT_BYTES:
+        raise RowFault(
+            f"its files have {size} bytes together, more than {FILES_LIMIT_BYTES}",
+            "put large files into the image, or fetch them in `setup`",
+        )
+
+
+def _verify(value: Any) -> tuple[Verify, dict[str, Any]]:
+    verify = _object(value, "verify", '{"command": "..."}')
+    for name in verify:
+        if name not in _VERIFY_FIELDS:
+            raise RowFault(
+                f"`verify` has the key {one_line(name, _SHOWN_CHARS)!r}, which it does not know",
+                f"remove it; there are {', '.join(_VERIFY_FIELDS)}",
+            )
+    if verify.get("command") is None:
+        raise RowFault("`verify` has no `command`", 'write {"command": "..."}')
+    command = _command(verify["command"], "verify.command")
+    files = _files(verify["files"], "verify.files") if verify.get("files") is not None else ()
+    seconds = verify.get("timeoutSeconds")
+    if seconds is not None:
+        seconds = _number(seconds, "verify.timeoutSeconds", VERIFY_LIMIT_SECONDS, "")
+    acting = {"command": command} | ({"files": _acting(files)} if files else {})
+    return Verify(command, files, seconds), acting
+
+
+def _object(value: Any, where: str, shape: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise RowFault(f"`{where}` is {kind_of(value, article=True)}, not an object", f"write {shape}")
+    return value
+
+
+def _command(value: Any, where: str) -> str:
+    command = _text(value, f"`{where}`")
+    if not command.strip():
+        raise RowFault(f"`{where}` is empty", "give a shell command or remove it")
+    if (size := len(command.encode())) > COMMAND_LIMIT_BYTES:
+        raise RowFault(
+            f"`{where}` has {size} bytes, more than {COMMAND_LIMIT_BYTES}", "put it into a file and run that"
+        )
+    return command
+
+
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, str):
+        raise RowFault(f"{place} is {kind_of(value, article=True)}, not a string", "quote it or remove it")
+    if "\0" in value:
+        raise RowFault(f"{place} holds the character U+0000", "remove that")
+    return clean_text(value)
+
+
+def _number(value: Any, where: str, most: int, named: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        shown = repr(value)[:_SHOWN_CHARS] if isinstance(value, int | float) else kind_of(value, article=True)
+        raise RowFault(f"`{where}` is {shown}, not a whole number from 1 on", "correct it or remove it")
+    if value > most:
+        allowed = f"{most} of {named}" if named else str(most)
+        fix = f"lower it or raise {named}" if named else "lower it"
+        raise RowFault(f"`{where}` is {one_line(str(value), _SHOWN_CHARS)}, more than {allowed}", fix)
+    return value
