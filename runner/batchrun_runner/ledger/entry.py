@@ -12,8 +12,7 @@ from batchrun_runner.records import ToolStat, Usage
 
 ROW_SCHEMA = 3
 """Version of the row's columns (`columns.ROW_FEATURES`); rows of another version are rewritten by the merge.
-
-Those of 2 have no `verification`."""
+2 had no `verification`."""
 UNMARKED_SCHEMA = 1
 """Version of the rows whose entry names none: those without `seconds`, `sampling` and `occurrence`."""
 FOREIGN_SCHEMA = 0
