@@ -60,49 +60,70 @@ def ranges(picks: Iterable[Pick]) -> Iterator[Range]:
         yield current
 
 
-def read_ahead(store: ObjectStore, stored: StoredRun, wanted: Iterable[Range]) -> Iterator[tuple[Range, bytes]]:
+class _Buffers:
+    """Memory for ranges, used again: fresh memory costs as much as reading, as the system hands it out page by page."""
+
+    def __init__(self) -> None:
+        self._free: list[bytearray] = []
+
+    def take(self, length_bytes: int) -> bytearray:
+        """At least so long, with anything in it."""
+        buffer = self._free.pop() if self._free else bytearray()
+        return buffer if len(buffer) >= length_bytes else bytearray(length_bytes)
+
+    def give_back(self, buffer: bytearray) -> None:
+        """Nobody looks at it any more."""
+        if sum(map(len, self._free)) + len(buffer) <= _AHEAD_BYTES:
+            self._free.append(buffer)
+
+
+def read_ahead(store: ObjectStore, stored: StoredRun, wanted: Iterable[Range]) -> Iterator[tuple[Range, memoryview]]:
     """The bytes of each range, in order, its rows found whole; later ones are read and checked meanwhile, within
-    a bound of memory. Raises LedgerDisagrees and StorageError.
+    a bound of memory. What it yields holds until the next one is asked for. Raises LedgerDisagrees and StorageError.
     """
     with ThreadPoolExecutor(store.reads_at_once) as pool:
-        under_way: deque[tuple[Range, Future[bytes]]] = deque()
+        under_way: deque[tuple[Range, bytearray, Future[memoryview]]] = deque()
         bytes_ahead = 0
+        buffers = _Buffers()
         try:
             for item in wanted:
                 while under_way and (
                     bytes_ahead + item.length > _AHEAD_BYTES or len(under_way) >= _AHEAD_RANGES * store.reads_at_once
                 ):
-                    done, future = under_way.popleft()
+                    done, buffer, future = under_way.popleft()
                     yield done, future.result()
                     bytes_ahead -= done.length
-                under_way.append((item, pool.submit(_whole_range, store, stored, item)))
+                    buffers.give_back(buffer)
+                buffer = buffers.take(item.length)
+                view = memoryview(buffer)[: item.length]
+                under_way.append((item, buffer, pool.submit(_whole_range, store, stored, item, view)))
                 bytes_ahead += item.length
             while under_way:
-                done, future = under_way.popleft()
+                done, _, future = under_way.popleft()
                 yield done, future.result()
         finally:
-            for _, future in under_way:
+            for _, _, future in under_way:
                 future.cancel()
 
 
-def _whole_range(store: ObjectStore, stored: StoredRun, item: Range) -> bytes:
+def _whole_range(store: ObjectStore, stored: StoredRun, item: Range, view: memoryview) -> memoryview:
     try:
-        body = store.get_range(batch_file(item.batch), item.offset, item.length)
+        store.read_into(batch_file(item.batch), item.offset, view)
     except (RangeMissing, NotFound) as error:
         raise LedgerDisagrees(item.batch, str(error)) from error
     is_whole_file = item.offset == 0 and item.length == stored.sizes_bytes.get(item.batch)
-    if is_whole_file and crc32(body) == stored.crc32s.get(item.batch):
-        return body
-    view = memoryview(body)
+    if is_whole_file and crc32(view) == stored.crc32s.get(item.batch):
+        return view
     for pick in item.picks:
         row = pick.row
         start = row.offset - item.offset
+        head = _head(row.prompt_index)
         # Rows of another version are parsed when they are rewritten.
         if row.schema == ROW_SCHEMA and not (
-            body.startswith(_head(row.prompt_index), start) and _is_whole(view[start : start + row.length], row)
+            view[start : start + len(head)] == head and _is_whole(view[start : start + row.length], row)
         ):
             raise LedgerDisagrees(item.batch, f"no row of prompt {row.prompt_index} at byte {row.offset}")
-    return body
+    return view
 
 
 def _head(prompt_index: int) -> bytes:
@@ -139,14 +160,13 @@ class RowFile:
 
 def copy_rows(store: ObjectStore, stored: StoredRun, picks: Iterable[Pick], kept: RowFile, discarded: RowFile) -> None:
     """Write every picked row into the one or the other file. Raises LedgerDisagrees, MergeFailed and StorageError."""
-    for item, body in read_ahead(store, stored, ranges(picks)):
-        _copy_range(item, body, kept, discarded)
+    for item, view in read_ahead(store, stored, ranges(picks)):
+        _copy_range(item, view, kept, discarded)
         kept.flush()
         discarded.flush()
 
 
-def _copy_range(item: Range, body: bytes, kept: RowFile, discarded: RowFile) -> None:
-    view = memoryview(body)
+def _copy_range(item: Range, view: memoryview, kept: RowFile, discarded: RowFile) -> None:
     run_start = run_end = run_rows = 0
     for pick in item.picks:
         row = pick.row

@@ -66,11 +66,18 @@ class FolderStore:
 
     def get_range(self, key: str, offset: int, length_bytes: int) -> bytes:
         """See ObjectStore."""
+        body = bytearray(length_bytes)
+        self.read_into(key, offset, memoryview(body))
+        return bytes(body)
+
+    def read_into(self, key: str, offset: int, buffer: memoryview) -> None:
+        """See ObjectStore."""
+        filled = 0
         with door(key), self._path(key).open("rb", buffering=0) as file:
-            body = _read_exactly(file.fileno(), offset, length_bytes)
-        if len(body) != length_bytes:
-            raise RangeMissing(f"{self._path(key)} ends before byte {offset + length_bytes}")
-        return body
+            while filled < len(buffer) and (count := os.preadv(file.fileno(), [buffer[filled:]], offset + filled)):
+                filled += count
+        if filled < len(buffer):
+            raise RangeMissing(f"{self._path(key)} ends before byte {offset + len(buffer)}")
 
     def head(self, key: str) -> Listed | None:
         """See ObjectStore."""

@@ -84,6 +84,10 @@ class S3Store:
             raise RangeMissing(f"{self._name(key)} ends before byte {offset + length_bytes}")
         return body
 
+    def read_into(self, key: str, offset: int, buffer: memoryview) -> None:
+        """See ObjectStore."""
+        buffer[:] = self.get_range(key, offset, len(buffer))
+
     def head(self, key: str) -> Listed | None:
         """See ObjectStore. A missing bucket is not told from a missing object here."""
         try:

@@ -52,6 +52,12 @@ class ObjectStore(Protocol):
         """Exactly `length_bytes` bytes from `offset`. Raises NotFound, and RangeMissing where the object is shorter."""
         ...
 
+    def read_into(self, key: str, offset: int, buffer: memoryview) -> None:
+        """Fill the buffer with the bytes from `offset`: for who reads much, and keeps its buffers. Raises as
+        `get_range` does; the buffer may have been written to then.
+        """
+        ...
+
     def head(self, key: str) -> Listed | None:
         """Size and etag; None where there is no such object."""
         ...

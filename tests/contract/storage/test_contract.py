@@ -56,6 +56,17 @@ def test_ranges_are_exact_and_never_shorter_than_asked_for(store: ObjectStore) -
         store.get_range("a", 20, 1)
 
 
+def test_a_buffer_is_filled_to_its_end_or_the_range_is_missing(store: ObjectStore) -> None:
+    store.put("a", b"0123456789")
+    buffer = bytearray(b"......")
+    store.read_into("a", 3, memoryview(buffer)[1:5])
+    assert buffer == b".3456."
+    with pytest.raises(RangeMissing):
+        store.read_into("a", 8, memoryview(buffer)[:3])
+    with pytest.raises(NotFound):
+        store.read_into("nothing", 0, memoryview(buffer))
+
+
 def test_blocks_put_an_object_together_again(store: ObjectStore) -> None:
     store.put("a", b"0123456789")
     assert list(blocks(store, "a", block_bytes=4)) == [b"0123", b"4567", b"89"]

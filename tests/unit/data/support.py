@@ -203,6 +203,9 @@ class Wrapper:
     def get_range(self, key: str, offset: int, length_bytes: int) -> bytes:
         return self.inner.get_range(key, offset, length_bytes)
 
+    def read_into(self, key: str, offset: int, buffer: memoryview) -> None:
+        self.inner.read_into(key, offset, buffer)
+
     def head(self, key: str) -> Listed | None:
         return self.inner.head(key)
 
