@@ -12,7 +12,7 @@ from bench.measured import Measured, measure, median
 from bench.step import FOLDER
 
 ROW_BYTES = 20_000
-_SAMPLES = 3
+_SAMPLES = 5
 _CAT = 'cat "$1"/batch_*.jsonl > "$2"'
 
 

@@ -60,9 +60,7 @@ class FolderStore:
     def get(self, key: str) -> Stored:
         """See ObjectStore."""
         with door(key), self._path(key).open("rb", buffering=0) as file:
-            return Stored(
-                _read_exactly(file.fileno(), 0, os.fstat(file.fileno()).st_size), _etag(os.fstat(file.fileno()))
-            )
+            return Stored(file.read(), _etag(os.fstat(file.fileno())))
 
     def get_range(self, key: str, offset: int, length_bytes: int) -> bytes:
         """See ObjectStore."""
@@ -72,10 +70,9 @@ class FolderStore:
 
     def read_into(self, key: str, offset: int, buffer: memoryview) -> None:
         """See ObjectStore."""
-        filled = 0
-        with door(key), self._path(key).open("rb", buffering=0) as file:
-            while filled < len(buffer) and (count := os.preadv(file.fileno(), [buffer[filled:]], offset + filled)):
-                filled += count
+        with door(key), self._path(key).open("rb") as file:
+            file.seek(offset)
+            filled = file.readinto(buffer)
         if filled < len(buffer):
             raise RangeMissing(f"{self._path(key)} ends before byte {offset + len(buffer)}")
 
@@ -225,14 +222,6 @@ class FolderStore:
 def _etag(status: os.stat_result) -> str:
     # Every write makes a new file, so inode, time and size together name a version.
     return f"{status.st_mtime_ns:x}-{status.st_ino:x}-{status.st_size:x}"
-
-
-def _read_exactly(descriptor: int, offset: int, length_bytes: int) -> bytes:
-    """Up to `length_bytes` bytes: fewer only at the end of the file."""
-    body = os.pread(descriptor, length_bytes, offset)
-    while len(body) < length_bytes and (more := os.pread(descriptor, length_bytes - len(body), offset + len(body))):
-        body += more
-    return body
 
 
 def _write_all(descriptor: int, body: bytes) -> None:
