@@ -117,3 +117,15 @@ def test_the_runner_image_is_an_image_like_any_other(runs: Runs) -> None:
     assert run.wait_complete()["prompts"]["completed"] == 1, run.rows()
     [row] = run.rows()
     assert any("here" in turn["value"] for turn in row["conversations"] if turn["from"] == "tool")
+
+
+@pytest.mark.timeout(240)
+def test_images_are_asked_for_at_the_mirror_and_rows_keep_the_name_as_written(runs: Runs) -> None:
+    name = "registry.invalid/batchrun-test-busybox:dev"
+    rules = [{"from": "registry.invalid", "to": "docker.io/library"}]
+    run = runs.start("mirror", [{"prompt": prompt_reading("there"), "image": name}], sandbox={"imageRewrite": rules})
+    run.wait_complete(180)
+
+    (row,) = run.rows()
+    assert outputs(row) == ["busybox\n"]
+    assert row["sandbox"]["image"] == name
