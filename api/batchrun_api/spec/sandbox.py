@@ -66,6 +66,16 @@ SANDBOX_RESOURCES = Resources(
 )
 
 
+NetworkMode = Literal["Open", "Denied"]
+
+
+class Network(ApiModel):
+    """What commands may reach."""
+
+    mode: NetworkMode = "Open"
+    """Open: what the pod or machine can reach. Denied: unix sockets only, so there are no loopback servers either."""
+
+
 class Sandbox(ApiModel):
     """Defaults for all sandboxes; a row of the data set overrides `image` and the working directory."""
 
@@ -79,6 +89,8 @@ class Sandbox(ApiModel):
     """How long a failing pull may be tried again before that prompt fails with ImageUnavailable."""
     resources: Resources = SANDBOX_RESOURCES
     """Requests and limits of one sandbox."""
+    network: Network = Field(default_factory=Network)
+    """The network of a sandbox's commands."""
     command_timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = 120
     """Longest time of one command in seconds; also the cap for what the model asks for."""
 

@@ -256,6 +256,17 @@ async def test_an_image_is_asked_for_where_the_rule_says(sandboxd: Path, machine
     await made.close()
 
 
+async def test_without_a_network_a_container_cannot_make_a_network_socket(backend: ContainerBackend) -> None:
+    asked = {}
+    for mode in ("Open", "Denied"):
+        lease = await backend.open(SandboxRequest(0, network=mode))
+        done = await lease.sandbox.exec("/bin/busybox ifconfig lo", cwd=lease.cwd, timeout_seconds=20, limit_bytes=1000)
+        asked[mode] = done.output.head
+        await lease.finish(Outcome.COMPLETED)
+    assert "127.0.0.1" in asked["Open"]
+    assert "ermission denied" in asked["Denied"]
+
+
 async def test_many_lines_of_the_engine_become_one(sandboxd: Path, machine_arguments: tuple[str, ...]) -> None:
     made = ContainerBackend(
         str(find_engine()),
