@@ -13,8 +13,8 @@ import pytest
 
 from batchrun_api.image_names import whole_name
 from batchrun_api.outcomes import Outcome, Reason
-from batchrun_runner.records import PromptRow, RowFile, Verification, Verify
 from batchrun_api.spec.sandbox import Sandbox
+from batchrun_runner.records import PromptRow, RowFile, Verification, Verify
 from batchrun_runner.sandbox.backend import SandboxRequest
 from batchrun_runner.sandbox.container import (
     ENV_ARGUMENTS,
