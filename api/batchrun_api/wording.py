@@ -20,6 +20,7 @@ _PATTERNS = {
     run.RUN_NAME: "must begin with a letter or digit and hold letters, digits, ., _ and - only",
     run.TOOLSET_NAME: "must be a toolset's name: small letters, digits, - and _",
     run.METADATA_NAME: f"must be a Kubernetes name: {_NAME}",
+    sandbox.IMAGE_PREFIX: "must begin with a registry and hold no tag: docker.io/library, mirror.example.com:5000/hub",
     sandbox.QUANTITY: "must be an amount such as 500m, 2 or 512Mi",
 }
 

@@ -115,8 +115,16 @@ class Batch:
         await _uninterrupted(self._conclude(row, lease, result))
 
     async def _attempt(self, index: int, row: PromptRow) -> tuple[SandboxLease | None, PromptResult]:
-        limits = self.settings.spec.sandbox.resources.limits
-        request = SandboxRequest(index, row.image, row.cwd, memory=str(limits.memory or ""), cpus=str(limits.cpu or ""))
+        sandbox = self.settings.spec.sandbox
+        limits = sandbox.resources.limits
+        request = SandboxRequest(
+            index,
+            row.image,
+            row.cwd,
+            memory=str(limits.memory or ""),
+            cpus=str(limits.cpu or ""),
+            network=sandbox.network.mode,
+        )
         start = self.monotonic()
         lease: SandboxLease | None = None
         try:

@@ -117,3 +117,32 @@ def test_the_runner_image_is_an_image_like_any_other(runs: Runs) -> None:
     assert run.wait_complete()["prompts"]["completed"] == 1, run.rows()
     [row] = run.rows()
     assert any("here" in turn["value"] for turn in row["conversations"] if turn["from"] == "tool")
+
+
+@pytest.mark.timeout(240)
+def test_images_are_asked_for_at_the_mirror_and_rows_keep_the_name_as_written(runs: Runs) -> None:
+    name = "registry.invalid/batchrun-test-busybox:dev"
+    rules = [{"from": "registry.invalid", "to": "docker.io/library"}]
+    run = runs.start("mirror", [{"prompt": prompt_reading("there"), "image": name}], sandbox={"imageRewrite": rules})
+    run.wait_complete(180)
+
+    (row,) = run.rows()
+    assert outputs(row) == ["busybox\n"]
+    assert row["sandbox"]["image"] == name
+
+
+@pytest.mark.timeout(240)
+def test_prompts_of_one_image_share_a_pod(runs: Runs) -> None:
+    rows = [
+        {"prompt": prompt_reading(f"prompt {number}"), "image": (PYTHON, BUSYBOX)[number % 2]} for number in range(6)
+    ]
+    run = runs.start("grouped", rows, batchSize=3)
+    run.wait_complete(180)
+
+    assert [outputs(row) for row in run.rows()] == [["python\n"], ["busybox\n"]] * 3
+    assert [row["metadata"]["batch_num"] for row in run.rows()] == [0, 1] * 3
+    images = [
+        {item["image"] for item in pod["spec"]["containers"] if item["name"].startswith("sandbox-")}
+        for pod in run.pods("batch")
+    ]
+    assert sorted(images, key=str) == sorted([{PYTHON}, {BUSYBOX}], key=str)

@@ -13,6 +13,7 @@ import pytest
 from tests.cluster.harness.runs import Run, Runs, demo_prompt
 from tests.cluster.harness.talk import calls_prompt, outputs, results, run_python
 from tests.cluster.harness.webhook import TOKEN_FOLDER, VARIABLES, identity_webhook
+from tests.network_doors import DOORS, REFUSED, STILL_WORK
 
 MEETING_PORT = 47011
 
@@ -375,3 +376,14 @@ def serve_by_name(runs: Runs) -> tuple[str, int]:
 def outputs_of_terminal(row: dict[str, Any]) -> list[str]:
     """Outputs of terminal calls among calls of other tools."""
     return [result["output"] for result in results(row) if "output" in result]
+
+
+@pytest.mark.timeout(240)
+def test_without_a_network_no_door_is_open_in_a_pod_and_the_runner_still_reaches_model_and_store(runs: Runs) -> None:
+    prompt = calls_prompt("doors", run_python(DOORS))
+    run = runs.start("denied", [{"prompt": prompt}], sandbox={"network": {"mode": "Denied"}})
+    assert run.wait_complete(180)["prompts"]["completed"] == 1
+
+    (found,) = [json.loads(text) for row in run.rows() for text in outputs(row)]
+    assert {name: found[name] for name in REFUSED} == dict.fromkeys(REFUSED, "EACCES")
+    assert {name: found[name] for name in STILL_WORK} == dict.fromkeys(STILL_WORK, "made")

@@ -101,6 +101,8 @@ class BatchRunSpec(ApiModel):
     """Where results go. Cannot be changed. Needed on a cluster; on one machine --output names a folder instead."""
     batch_size: Annotated[int, Field(ge=1, le=100)] = 10
     """Prompts in a batch: one pod with a sandbox container for each prompt. 1 gives each prompt its own pod."""
+    batching: Literal["GroupByImage", "DataSetOrder"] = "GroupByImage"
+    """Which prompts share a batch: those of one image, in data set order; or all of them as they come."""
     num_workers: Annotated[int, Field(ge=1, le=1000)] = 4
     """Batches at the same time. Can be changed while the run is going on."""
     prompts_per_pod: Annotated[int, Field(ge=1, le=100)] = 1

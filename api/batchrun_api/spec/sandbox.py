@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, WithJsonSchema
 
+from batchrun_api.image_names import with_prefix_replaced
 from batchrun_api.spec.base import ApiModel, ImageName
 
 QUANTITY = r"^[0-9]+(\.[0-9]+)?(Ki|[EPTGM]i?|k|m)?$"
@@ -21,6 +22,23 @@ Quantity = Annotated[
         }
     ),
 ]
+
+
+_COMPONENT = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
+IMAGE_PREFIX = (
+    r"^(localhost|[A-Za-z0-9][A-Za-z0-9-]*(\.[A-Za-z0-9][A-Za-z0-9-]*)+|[A-Za-z0-9][A-Za-z0-9.-]*:[0-9]+)"
+    rf"(/{_COMPONENT})*$"
+)
+ImagePrefix = Annotated[str, Field(min_length=1, max_length=200, pattern=IMAGE_PREFIX)]
+
+
+class ImageRewrite(ApiModel):
+    """Images below one prefix are asked for below another."""
+
+    from_: Annotated[ImagePrefix, Field(alias="from")]
+    """First components of the whole name, with the registry: docker.io/library covers python:3.13-slim."""
+    to: ImagePrefix
+    """What stands in their place, with the registry."""
 
 
 class ResourceList(ApiModel):
@@ -48,6 +66,16 @@ SANDBOX_RESOURCES = Resources(
 )
 
 
+NetworkMode = Literal["Open", "Denied"]
+
+
+class Network(ApiModel):
+    """What commands may reach."""
+
+    mode: NetworkMode = "Open"
+    """Open: what the pod or machine can reach. Denied: unix sockets only, so there are no loopback servers either."""
+
+
 class Sandbox(ApiModel):
     """Defaults for all sandboxes; a row of the data set overrides `image` and the working directory."""
 
@@ -55,9 +83,18 @@ class Sandbox(ApiModel):
     """Image for prompts that name none."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     """When the image is pulled. Left out: Kubernetes' own rule."""
+    image_rewrite: Annotated[list[ImageRewrite], Field(max_length=32)] = Field(default_factory=list)
+    """Mirrors: where each image is asked for. The first rule that matches counts; rows keep the name as written."""
     image_pull_timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
     """How long a failing pull may be tried again before that prompt fails with ImageUnavailable."""
     resources: Resources = SANDBOX_RESOURCES
     """Requests and limits of one sandbox."""
+    network: Network = Field(default_factory=Network)
+    """The network of a sandbox's commands."""
     command_timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = 120
     """Longest time of one command in seconds; also the cap for what the model asks for."""
+
+    def rewritten(self, image: str) -> str:
+        """The name by which `image` is asked for: that of the first rule that matches, else as it is."""
+        found = (with_prefix_replaced(image, rule.from_, rule.to) for rule in self.image_rewrite)
+        return next((name for name in found if name is not None), image)

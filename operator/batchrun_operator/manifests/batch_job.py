@@ -33,9 +33,10 @@ def batch_job(subject: Subject, plan: Plan, batch: PlannedBatch, attempt: int) -
     mounted = runner_mounts(subject) + prefill(subject) + signals() + _sockets(len(batch.images))
     shared = [{"name": HELPER_VOLUME, "emptyDir": {}}]
     private = [volume for index in range(len(images)) for volume in private_shm(f"shm-{index}").volumes]
+    asked_for = [subject.spec.sandbox.rewritten(image) if is_image_reference(image) else image for image in images]
     containers = [
         _runner(subject, batch, attempt, mounted),
-        *(_sandbox(subject, index, image) for index, image in enumerate(images)),
+        *(_sandbox(subject, index, image) for index, image in enumerate(asked_for)),
     ]
     pod = pod_spec(subject, containers, mounted.volumes + shared + private)
     pod["initContainers"] = [_install(subject)]
@@ -47,13 +48,13 @@ def batch_job(subject: Subject, plan: Plan, batch: PlannedBatch, attempt: int) -
     )
     labels = step_labels(subject, Role.BATCH, attempt, batch.number)
     annotations = _identity_webhooks(len(images)) | {
-        names.ANNOTATION_SIGNALS: _first_signals(images).model_dump_json(exclude_defaults=True)
+        names.ANNOTATION_SIGNALS: _first_signals(asked_for).model_dump_json(exclude_defaults=True)
     }
     return job(subject, subject.child_name(f"b{batch.number}-{attempt}"), labels, pod, annotations)
 
 
 def sandbox_images(subject: Subject, plan: Plan, batch: PlannedBatch) -> list[str]:
-    """The image that each prompt asks for, whether or not it can be one."""
+    """The image that each prompt names, whether or not it can be one."""
     default = subject.spec.sandbox.image
     return [default if index < 0 else plan.images[index] for index in batch.images]
 

@@ -3,20 +3,21 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Self
 
 import orjson
 
 from batchrun_api.outcomes import Outcome
-from batchrun_api.plan import Plan, PlanCounts, PlannedBatch
+from batchrun_api.plan import Plan, PlanCounts
 from batchrun_api.spec import BatchRunSpec
 from batchrun_api.text import counted
 from batchrun_runner.dataset.errors import DatasetInvalid
 from batchrun_runner.dataset.keys import text_digest
 from batchrun_runner.dataset.rows import InvalidRow
 from batchrun_runner.ledger import layout
+from batchrun_runner.ledger.batching import BatchWriter, batching_of
 from batchrun_runner.ledger.filters import judge
 from batchrun_runner.ledger.matching import Matcher
 from batchrun_runner.ledger.stored import StoredRow
@@ -26,16 +27,6 @@ from batchrun_runner.storage.store import ObjectStore
 _SHOWN_INVALID_ROWS = 5
 _OWN_FIELDS = ("env", "files", "setup", "timeout_seconds", "max_turns", "verify")
 _TEXT_FIELDS = tuple(item.name for item in fields(PromptRow) if item.name not in _OWN_FIELDS)
-
-
-@dataclass(slots=True)
-class _Open:
-    """The batch that is being filled."""
-
-    number: int
-    offset: int
-    length: int = 0
-    images: list[int] = field(default_factory=list)
 
 
 class Cutter:
@@ -56,12 +47,14 @@ class Cutter:
         self._matcher = Matcher(stored)
         self._outcomes: Counter[Outcome] = Counter()
         self._images: dict[str, int] = {}
-        self._batches: list[PlannedBatch] = []
-        self._open = _Open(first_number, 0)
+        self._folder = folder
+        self._first_number = first_number
         self._files = ExitStack()
 
     def __enter__(self) -> Self:
-        self._rows = self._files.enter_context(self.rows_path.open("wb"))
+        self._writer = BatchWriter(self._files.enter_context(self.rows_path.open("wb")), self._first_number)
+        waiting = self._files.enter_context((self._folder / "waiting.jsonl").open("w+b"))
+        self._batching = batching_of(self._spec, self._writer, waiting)
         self._order = self._files.enter_context(self.order_path.open("wb"))
         self._rejects = self._files.enter_context(self.rejected_path.open("wb"))
         return self
@@ -92,24 +85,14 @@ class Cutter:
     def _add_to_batch(self, row: PromptRow) -> None:
         document = {name: value for name in _TEXT_FIELDS if (value := getattr(row, name)) not in {"", "{}"}}
         document |= {name: value for name in _OWN_FIELDS if (value := getattr(row, name))}
-        line = orjson.dumps({"batch": self._open.number, **document}, option=orjson.OPT_APPEND_NEWLINE)
-        self._rows.write(line)
-        self._open.length += len(line)
-        self._open.images.append(self._images.setdefault(row.image, len(self._images)) if row.image else -1)
-        if len(self._open.images) == self._spec.batch_size:
-            self._close_batch()
-
-    def _close_batch(self) -> None:
-        opened = self._open
-        if opened.images:
-            self._batches.append(
-                PlannedBatch(number=opened.number, offset=opened.offset, length=opened.length, images=opened.images)
-            )
-            self._open = _Open(opened.number + 1, opened.offset + opened.length)
+        image = self._images.setdefault(row.image, len(self._images)) if row.image else -1
+        line = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
+        # The slice is a copy of its own size: orjson's object keeps the 8 KiB that it was written in.
+        self._batching.add(line[1:], row.image, image)
 
     def finish(self, place: str, rejected: str) -> None:
         """The data set at `place` has ended: decide whether it can be used. `rejected`: where its bad rows will lie."""
-        self._close_batch()
+        self._batching.finish()
         if self._invalid:
             listed = "; ".join(map(str, self.rejected))
             self._skipped = [f"skipped: {listed}; every skipped row is listed in {rejected}"]
@@ -146,4 +129,6 @@ class Cutter:
             orphaned=len(self._matcher.left()),
         )
         notes = [*damage, *self._skipped]
-        return Plan(plan_id=plan_id, counts=counts, images=list(self._images), batches=self._batches, notes=notes)
+        return Plan(
+            plan_id=plan_id, counts=counts, images=list(self._images), batches=self._writer.batches, notes=notes
+        )

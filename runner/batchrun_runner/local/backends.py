@@ -22,5 +22,10 @@ def backend_for(mode: str | None, spec: BatchRunSpec, *, is_demo: bool) -> tuple
             "sandboxes need podman or docker, and neither is installed; install one, "
             "or ask for --sandbox process, which is no isolation at all"
         )
-    backend = ContainerBackend(engine, default_image=spec.sandbox.image, extra_arguments=extra_arguments())
+    backend = ContainerBackend(
+        engine,
+        default_image=spec.sandbox.image,
+        rewritten=spec.sandbox.rewritten,
+        extra_arguments=extra_arguments(),
+    )
     return backend, f"sandboxes: containers of {engine}"

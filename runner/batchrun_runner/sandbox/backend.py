@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from batchrun_api.outcomes import Outcome, Reason
+from batchrun_api.spec.sandbox import NetworkMode
 from batchrun_runner.sandbox.errors import SandboxError, SandboxLost, SandboxUnavailable
 from batchrun_runner.sandbox.interface import Sandbox
 
@@ -25,6 +26,7 @@ class SandboxRequest:
     max_processes: int = 0
     memory: str = ""
     cpus: str = ""
+    network: NetworkMode = "Open"
 
 
 Release = Callable[[Outcome, Reason | None], Awaitable[None]]
@@ -72,8 +74,8 @@ async def lease(sandbox: Sandbox, request: SandboxRequest, release: Release) -> 
     made = SandboxLease(sandbox, sandbox.hello.cwd, release)
     try:
         _check_hello(sandbox)
-        if request.max_processes:
-            await sandbox.configure(max_processes=request.max_processes)
+        if request.max_processes or request.network != "Open":
+            await _configure(sandbox, request)
         if request.cwd:
             made.cwd = await _make_cwd(sandbox, request.cwd)
     except SandboxUnavailable as error:
@@ -94,6 +96,14 @@ def _check_hello(sandbox: Sandbox) -> None:
     if hello.refused:
         seen = ", ".join(hello.identity_tokens[:5])
         raise SandboxUnavailable(Reason.IDENTITY_TOKEN_PRESENT, f"the sandbox can see an identity: {seen}")
+
+
+async def _configure(sandbox: Sandbox, request: SandboxRequest) -> None:
+    """Never weakened: where a limit cannot be set, the prompt does not run."""
+    try:
+        await sandbox.configure(max_processes=request.max_processes, network=request.network)
+    except SandboxError as error:
+        raise SandboxUnavailable(Reason.SANDBOX_UNAVAILABLE, error.message) from error
 
 
 async def _make_cwd(sandbox: Sandbox, cwd: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from batchrun_api.outcomes import Outcome, Reason
+from batchrun_api.spec.sandbox import NetworkMode
 from batchrun_runner.sandbox.errors import ErrorKind, LostCause, SandboxError, SandboxLost
 from batchrun_runner.sandbox.interface import SearchQuery
 from batchrun_runner.sandbox.messages import (
@@ -163,8 +164,8 @@ class SandboxConnection:
         }
         return await self._call("search", args, SearchResult, query.timeout_seconds)
 
-    async def configure(self, *, max_processes: int) -> None:
-        await self._call("configure", {"max_processes": max_processes}, _Nothing)
+    async def configure(self, *, max_processes: int, network: NetworkMode = "Open") -> None:
+        await self._call("configure", {"max_processes": max_processes, "network": network}, _Nothing)
 
     async def end(self, outcome: Outcome, reason: Reason | None = None) -> None:
         await self._call("end", {"outcome": outcome, "reason": reason or ""}, _Nothing)

@@ -6,7 +6,7 @@ import re
 import secrets
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from batchrun_api.image_names import whole_name
@@ -37,14 +37,16 @@ def find_engine(path: str | None = None) -> str | None:
 
 
 class ContainerBackend:
-    """`engine` is podman's or docker's client. `default_image` serves rows without one; `extra_arguments` go to
-    `run` as they are (for machines that need their own, such as `--runtime=runc`)."""
+    """`engine` is podman's or docker's client. `default_image` serves rows without one; `rewritten` says by which
+    name an image is asked for; `extra_arguments` go to `run` as they are (for machines that need their own, such as
+    `--runtime=runc`)."""
 
     def __init__(
         self,
         engine: str,
         *,
         default_image: str,
+        rewritten: Callable[[str], str] = lambda image: image,
         helper: Path | None = None,
         extra_arguments: Sequence[str] = (),
         deadline_seconds: float = 60.0,
@@ -52,6 +54,7 @@ class ContainerBackend:
     ) -> None:
         self._engine = engine
         self._default_image = default_image
+        self._rewritten = rewritten
         self._helper = helper
         self._extra_arguments = tuple(extra_arguments)
         self._deadline_seconds = deadline_seconds
@@ -63,7 +66,7 @@ class ContainerBackend:
 
     async def open(self, request: SandboxRequest) -> SandboxLease:
         """A new container of the row's image, which is pulled when it is not there."""
-        image = await self._ensure_image(request.image or self._default_image)
+        image = await self._ensure_image(self._asked_for(request.image or self._default_image))
         helper = await self._find_helper()
         name = f"batchrun-{secrets.token_hex(6)}"
         folder = await self._workspace.sandbox_folder()
@@ -109,13 +112,16 @@ class ContainerBackend:
             "--once",
         ]
 
+    def _asked_for(self, image: str) -> str:
+        if not _IMAGE_NAME.fullmatch(image):
+            raise SandboxUnavailable(Reason.IMAGE_UNAVAILABLE, f"{image!r} is no image name")
+        return self._rewritten(image)
+
     async def _ensure_image(self, image: str) -> str:
         """The name by which the engine knows the image, which is there then. Equal images are pulled once.
 
         Raises SandboxUnavailable (ImageUnavailable) with the registry's words.
         """
-        if not _IMAGE_NAME.fullmatch(image):
-            raise SandboxUnavailable(Reason.IMAGE_UNAVAILABLE, f"{image!r} is no image name")
         async with self._pulling.setdefault(image, asyncio.Lock()):
             if (await self._run("image", "inspect", image))[0] == 0:
                 return image

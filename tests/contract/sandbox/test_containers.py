@@ -13,6 +13,7 @@ import pytest
 
 from batchrun_api.image_names import whole_name
 from batchrun_api.outcomes import Outcome, Reason
+from batchrun_api.spec.sandbox import Sandbox
 from batchrun_runner.records import PromptRow, RowFile, Verification, Verify
 from batchrun_runner.sandbox.backend import SandboxRequest
 from batchrun_runner.sandbox.container import (
@@ -235,6 +236,35 @@ async def test_a_short_name_is_that_of_a_local_image_before_it_is_one_of_docker_
 )
 def test_a_short_name_is_what_docker_makes_of_it(image: str, whole: str) -> None:
     assert whole_name(image) == whole
+
+
+async def test_an_image_is_asked_for_where_the_rule_says(sandboxd: Path, machine_arguments: tuple[str, ...]) -> None:
+    rules = [{"from": "ghcr.io/org/tool", "to": IMAGE}, {"from": "docker.io", "to": "localhost/batchrun-none"}]
+    rewritten = Sandbox.model_validate({"imageRewrite": rules}).rewritten
+    made = ContainerBackend(
+        str(find_engine()),
+        default_image="ghcr.io/org/tool:shell",
+        rewritten=rewritten,
+        helper=sandboxd,
+        extra_arguments=machine_arguments,
+    )
+    lease = await made.open(SandboxRequest(0))
+    assert lease.sandbox.hello.uid == 65532
+    await lease.finish(Outcome.COMPLETED)
+    with pytest.raises(SandboxUnavailable, match="localhost/batchrun-none/library/python:3 cannot be pulled: "):
+        await made.open(SandboxRequest(1, image="python:3"))
+    await made.close()
+
+
+async def test_without_a_network_a_container_cannot_make_a_network_socket(backend: ContainerBackend) -> None:
+    asked = {}
+    for mode in ("Open", "Denied"):
+        lease = await backend.open(SandboxRequest(0, network=mode))
+        done = await lease.sandbox.exec("/bin/busybox ifconfig lo", cwd=lease.cwd, timeout_seconds=20, limit_bytes=1000)
+        asked[mode] = done.output.head
+        await lease.finish(Outcome.COMPLETED)
+    assert "127.0.0.1" in asked["Open"]
+    assert "ermission denied" in asked["Denied"]
 
 
 async def test_many_lines_of_the_engine_become_one(sandboxd: Path, machine_arguments: tuple[str, ...]) -> None:

@@ -18,6 +18,7 @@ SEVEN = [f"prompt {number}" for number in range(7)]
 
 
 def test_rows_are_cut_into_batches_in_data_set_order(run: Run) -> None:
+    run.spec = {"batching": "DataSetOrder"}
     rows: list[Any] = [*SEVEN[:5], {"prompt": "six", "image": "rust:1.75"}, {"prompt": "seven", "image": "rust:1.75"}]
     outcome = run.plan(rows)
     plan = outcome.plan

@@ -244,6 +244,24 @@ def test_the_runner_image_as_a_prompts_own_choice_is_not_taken_for_a_lost_one() 
     assert "--runner-image-marker" not in lost["command"]
 
 
+def test_images_are_asked_for_at_the_mirror_and_a_name_that_can_be_none_is_told_as_it_was_written() -> None:
+    rules = [{"from": "docker.io/library", "to": "mirror.local/hub"}]
+    made = batch_job(subject(sandbox={"imageRewrite": rules}), mixed_plan(), mixed_plan().batches[0], 1)
+    template = made["spec"]["template"]
+    images = [item["image"] for item in sandboxes_of(template["spec"])]
+    assert images == ["mirror.local/hub/python:3.13-slim", "mirror.local/hub/rust:1.75", RUNNER_IMAGE]
+    assert "not an image name: 'Bad Image:Tag '" in template["metadata"]["annotations"][names.ANNOTATION_SIGNALS]
+
+
+def test_an_image_that_is_rewritten_to_the_runner_image_is_not_taken_for_a_lost_one() -> None:
+    registry, _, rest = RUNNER_IMAGE.partition("/")
+    spec = {"image": f"ghcr.io/{rest}", "imageRewrite": [{"from": "ghcr.io", "to": registry}]}
+    [wanted] = sandboxes_of(
+        batch_job(subject(sandbox=spec), plan(1), plan(1).batches[0], 1)["spec"]["template"]["spec"]
+    )
+    assert wanted["command"][-2:] == ["--runner-image-marker", ""]
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [

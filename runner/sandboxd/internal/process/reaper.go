@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"batchrun.dev/sandboxd/internal/confine"
 )
 
 // Reaper starts processes and collects every ended child, also orphans that were never started here.
@@ -14,11 +16,12 @@ import (
 type Reaper struct {
 	mu      sync.Mutex
 	waiting map[int]chan syscall.WaitStatus
+	start   confine.Start
 }
 
 // NewReaper begins to reap.
 func NewReaper() *Reaper {
-	r := &Reaper{waiting: map[int]chan syscall.WaitStatus{}}
+	r := &Reaper{waiting: map[int]chan syscall.WaitStatus{}, start: syscall.ForkExec}
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
 	go func() {
@@ -29,12 +32,24 @@ func NewReaper() *Reaper {
 	return r
 }
 
+// DenyNetwork lets no program that is started from now on make a socket but those of AF_UNIX.
+func (r *Reaper) DenyNetwork() error {
+	start, err := confine.NewStart()
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.start = start
+	return nil
+}
+
 // Start runs a program. The channel gets its status once.
 func (r *Reaper) Start(path string, argv []string, attr *syscall.ProcAttr) (int, <-chan syscall.WaitStatus, error) {
 	// Held over the fork, so that a child that ends at once is not reaped before it is known.
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	pid, err := syscall.ForkExec(path, argv, attr)
+	pid, err := r.start(path, argv, attr)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -39,6 +39,7 @@ type server struct {
 	operations  map[string]operation
 	hello       wire.Hello
 	limited     sync.Once
+	denied      bool // the session's goroutine alone looks at it
 	activity    chan struct{}
 	leaving     *atomic.Bool // the container was told to stop
 }
@@ -100,6 +101,18 @@ func newServer(options Options) (*server, error) {
 func (s *server) configure(args ConfigureArgs) error {
 	if args.MaxProcesses < 0 {
 		return wire.Errorf(wire.InvalidArgument, "max_processes must be 0 or more")
+	}
+	switch args.Network {
+	case "", networkOpen:
+	case networkDenied:
+		if !s.denied {
+			if err := s.reaper.DenyNetwork(); err != nil {
+				return wire.Errorf(wire.Refused, "the network cannot be denied to commands here: %s", err)
+			}
+			s.denied = true
+		}
+	default:
+		return wire.Errorf(wire.InvalidArgument, "network must be %s or %s", networkOpen, networkDenied)
 	}
 	if args.MaxProcesses > 0 {
 		s.limited.Do(func() { go s.runner.LimitProcesses(args.MaxProcesses) })

@@ -19,9 +19,16 @@ const (
 	killAllPatience = 30 * time.Second
 )
 
-// ConfigureArgs sets limits for this boot; 0 means no limit. It counts once, before the first command.
+const (
+	networkOpen   = "Open"
+	networkDenied = "Denied"
+)
+
+// ConfigureArgs sets limits for this boot, before the first command. MaxProcesses 0 means no limit, the first
+// number counts. Network is Open ("" too) or Denied, which is never taken back.
 type ConfigureArgs struct {
-	MaxProcesses int `json:"max_processes"`
+	MaxProcesses int    `json:"max_processes"`
+	Network      string `json:"network"`
 }
 
 // EndArgs tells how the prompt ended. Outcome is required, Reason may be "".
