@@ -146,7 +146,7 @@ def test_data_sets_from_elsewhere_are_read_again_as_they_changed(runs: Runs, nod
 
 
 def test_the_distributions_are_listed_in_a_config_map(cluster: Kubectl) -> None:
-    listed = cluster.within("batchrun-system").get("configmap", "batchrun-distributions")
+    listed = cluster.within("batchrun-system").get("configmaps", "batchrun-distributions")
 
     assert listed
     assert len(yaml.safe_load(listed["data"]["distributions.yaml"])) == 17

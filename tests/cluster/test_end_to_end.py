@@ -126,7 +126,7 @@ def test_deleting_a_run_takes_its_children_and_leaves_the_bucket(runs: Runs) -> 
     ("spec", "reason", "says"),
     [
         ({"dataset": {"inline": '{"prompt": "a"}\n{"prompt": 5}\n'}}, "DatasetInvalid", "line 2"),
-        ({"distribution": "everything"}, "InvalidSpec", "terminal_only"),
+        ({"distribution": {"terminal": 100, "terminals": 100}}, "InvalidSpec", "terminals"),
         ({"distribution": "terminal_web"}, "ToolsetUnavailable", "onUnavailable"),
         ({"output": {"s3": {"bucket": "no-such-bucket-here"}}}, "BucketMissing", "no-such-bucket-here"),
     ],
@@ -168,5 +168,5 @@ def test_a_config_map_that_is_missing_is_said_and_the_run_starts_once_it_is_ther
 
 
 def _condition(runs: Runs, name: str, kind: str) -> dict[str, str] | None:
-    status = (runs.kubectl.get("batchrun", name) or {}).get("status", {})
+    status = (runs.kubectl.get("batchruns", name) or {}).get("status", {})
     return next((c for c in status.get("conditions", []) if c["type"] == kind and c["status"] == "True"), None)

@@ -108,7 +108,7 @@ def test_a_row_begins_in_its_own_folder_and_pods_carry_what_the_template_says(ru
 
 
 def test_the_runner_image_is_an_image_like_any_other(runs: Runs) -> None:
-    operator = runs.kubectl.within("batchrun-system").get("deployment", "batchrun") or {}
+    operator = runs.kubectl.within("batchrun-system").get("deployments", "batchrun") or {}
     environment = operator["spec"]["template"]["spec"]["containers"][0]["env"]
     image = next(variable["value"] for variable in environment if variable["name"] == "BATCHRUN_RUNNER_IMAGE")
 

@@ -457,7 +457,7 @@ def test_what_only_the_operator_can_refuse_ends_failed_with_the_same_words(
 
 def _wait_failed(kubectl: Kubectl, name: str) -> dict[str, Any]:
     def failed() -> dict[str, Any] | None:
-        status = (kubectl.get("batchrun", name) or {}).get("status", {})
+        status = (kubectl.get("batchruns", name) or {}).get("status", {})
         return next((c for c in status.get("conditions", []) if c["type"] == "Failed" and c["status"] == "True"), None)
 
     return wait_for(f"{name} is refused", failed)
@@ -519,4 +519,4 @@ def test_kubectl_lists_runs_by_their_short_name_with_what_people_look_for(namesp
 
 
 def _phase(kubectl: Kubectl) -> str:
-    return str((kubectl.get("batchrun", "any") or {}).get("status", {}).get("phase"))
+    return str((kubectl.get("batchruns", "any") or {}).get("status", {}).get("phase"))

@@ -87,7 +87,7 @@ class Run:
 
     def get(self) -> dict[str, Any]:
         """The resource as it is now; empty where there is none."""
-        return self.runs.kubectl.get("batchrun", self.name) or {}
+        return self.runs.kubectl.get("batchruns", self.name) or {}
 
     @property
     def status(self) -> dict[str, Any]:
