@@ -22,7 +22,7 @@ MORE_TOOL_TURNS = 12
 DELAY_MS = 100
 MANY_IN_FLIGHT = 64
 MANY_PROMPTS = 256
-LIMIT_SECONDS = 120
+LIMIT_SECONDS = 300
 """Of one run: what takes longer has gone wrong."""
 
 

