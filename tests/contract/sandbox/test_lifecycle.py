@@ -114,7 +114,7 @@ def test_sigterm_leaves_a_connected_sandbox_to_its_runner_and_then_it_goes_away(
     os.kill(inner_pid(process), signal.SIGTERM)
 
     assert raw_runner.call("ping", {}) == {"id": 1, "result": {}}
-    raw_runner.hang_up()
+    raw_runner.close()
     assert process.wait(10) == EXITS["runner_gone"]
 
 
