@@ -106,7 +106,7 @@ def test_of_200_prompts_exactly_the_20_percent_with_lasting_faults_fail_each_for
 
 @pytest.mark.parametrize("retry_after", [1.0, None])
 async def test_a_storm_of_429_over_four_workers_fails_nothing_and_the_pace_recovers(retry_after: float | None) -> None:
-    """Seconds of real time, a pace that leaves any machine idle; `make bench` rides out the two minutes of docs/model.md."""
+    """Seconds of real time, and a pace that no busy machine slows; `make bench` has two minutes (docs/model.md)."""
     storm = await ride_out(storm_seconds=5, retry_after=retry_after, workers=4, in_flight=4, delay_ms=400)
     assert storm.failed == 0
     assert storm.rate_in_storm <= 8, "four workers, one call a second each, and a little more before they settle"
