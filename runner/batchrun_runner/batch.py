@@ -2,10 +2,12 @@
 
 import asyncio
 import time
+import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 
 from batchrun_api.checks import distribution_of
 from batchrun_api.messages import BatchMessage
@@ -138,8 +140,7 @@ class Batch:
             result = self._failed(row, Reason.SANDBOX_LOST, f"in its setup: {error}")
         else:
             waited = self.monotonic() - start
-            worked = await self._agent_in(lease, row)
-            result = await self._verified(lease, row, replace(worked, sandbox_seconds=waited))
+            result = replace(await self._worked(lease, row), sandbox_seconds=waited)
             return lease, replace(result, seconds=self.monotonic() - start)
         waited = self.monotonic() - start
         boot_id = lease.sandbox.hello.boot_id if lease else ""
@@ -151,6 +152,15 @@ class Batch:
         if lease is not None:
             await lease.finish(stored.outcome, stored.reason)
         self.reporter.prompt_ended(self.number, row, stored)
+
+    async def _worked(self, lease: SandboxLease, row: PromptRow) -> PromptResult:
+        """Agent and verifier. A fault of ours over one prompt's odd data is no end of the others'."""
+        try:
+            return await self._verified(lease, row, await self._agent_in(lease, row))
+        except StopRun:
+            raise
+        except Exception as error:
+            return self._failed(row, Reason.INTERNAL, _place_and_kind(error))
 
     async def _agent_in(self, lease: SandboxLease, row: PromptRow) -> PromptResult:
         spec = self.settings.spec
@@ -203,6 +213,14 @@ class Batch:
             conversations=conversation(self.settings.spec.agent.system_prompt, row.prompt, []),
             sandbox_image=row.image or self.settings.spec.sandbox.image,
         )
+
+
+def _place_and_kind(error: Exception) -> str:
+    """What a report of the fault needs, without the words of an error, which may quote anything."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"a fault of batchrun, please report it: {type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}"
+    )
 
 
 async def _uninterrupted(work: Coroutine[None, None, None]) -> None:

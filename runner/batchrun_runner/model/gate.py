@@ -4,10 +4,10 @@
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from batchrun_api.outcomes import Reason
 from batchrun_runner.model.errors import FailPrompt
@@ -55,6 +55,8 @@ class Caller:
         self.round = 0
         """The limiter's round in which its attempt started."""
         self.was_let_in = False
+        self.own_failure: Failure | None = None
+        """Of its last attempt."""
 
 
 class _Line:
@@ -91,7 +93,8 @@ class Gate:
         self._limiter = RateLimiter(policy)
         self._outage = Outage(policy)
         self._news = _News(tell)
-        self._under_way = 0
+        self._under_way: Counter[int] = Counter()
+        """By the limiter's round. Calls of earlier ones, let in under another limit, take no places of today's."""
         self._for_room = _Line()
         self._last_refusal: Failure | None = None
         self._prober: Caller | None = None
@@ -113,14 +116,14 @@ class Gate:
             elif now < self._limiter.closed_until:
                 self._hold(caller)
                 await self._around.sleep(self._limiter.closed_until - now)
-            elif self._limiter.has_room(self._under_way):
+            elif self._limiter.has_room(self._under_way[self._limiter.round]):
                 break
             else:
                 self._hold(caller)
                 await self._next_place(caller)
         caller.round = self._limiter.round
         caller.was_let_in = True
-        self._under_way += 1
+        self._under_way[caller.round] += 1
 
     def leave(self, caller: Caller, result: Failure | None) -> bool:
         """An attempt is over; `result` None: it was answered. True: its failure is not the caller's own.
@@ -134,13 +137,19 @@ class Gate:
         elif result.reason is Reason.RATE_LIMITED:
             self._end_outage()
             wait = self._limiter.refused(
-                caller.round, self._under_way, result.wait_hint_seconds, now, self._around.random()
+                caller.round,
+                self._under_way[caller.round],
+                result.wait_hint_seconds,
+                now,
+                self._around.random(),
             )
             self._last_refusal = result
             self._news.held(result, now, wait)
             shared = True
         else:
-            shared = self._outage.failed(caller, result, now, self._around.random())
+            caller.own_failure = result
+            is_try = self._prober is caller
+            shared = self._outage.failed(caller, result, now, self._around.random(), is_try=is_try)
             if shared:
                 self._news.held(result, now, max(0.0, self._outage.next_try_at - now))
         self.abandon(caller)
@@ -148,7 +157,9 @@ class Gate:
 
     def abandon(self, caller: Caller) -> None:
         """The attempt is over and says nothing about the server."""
-        self._under_way -= 1
+        self._under_way[caller.round] -= 1
+        if not self._under_way[caller.round]:
+            del self._under_way[caller.round]
         self._release_prober(caller)
         self._call_next()
 
@@ -173,7 +184,8 @@ class Gate:
     def _call_next(self) -> None:
         """Wake as many as there is room for; each looks for itself."""
         woken = 0
-        while self._limiter.has_room(self._under_way + woken) and self._for_room.wake_first(True) is not None:
+        under_way = self._under_way[self._limiter.round]
+        while self._limiter.has_room(under_way + woken) and self._for_room.wake_first(True) is not None:
             woken += 1
 
     # ---- Outage ----------------------------------------------------------------------------------------------------
@@ -182,9 +194,9 @@ class Gate:
         """True: the call may start, to find out. False: look again."""
         failure = self._outage.failure
         if failure is not None:
-            caller.held(failure)
+            caller.held(_as_told_to(caller, failure))
         if self._outage.is_given_up(now) and (caller.was_let_in or now < self._outage.next_try_at):
-            raise self._given_up(now)
+            raise self._given_up(caller, now)
         if self._prober is not None and not await self._turn(caller):
             return False
         self._prober = caller
@@ -224,9 +236,17 @@ class Gate:
         while self._for_prober.wake_first(False) is not None:
             pass
 
-    def _given_up(self, now: float) -> FailPrompt:
-        words = self._outage.failure.message if self._outage.failure else "no answer"
+    def _given_up(self, caller: Caller, now: float) -> FailPrompt:
+        failure = self._outage.failure
+        words = _as_told_to(caller, failure).message if failure else "no answer"
         return FailPrompt(Reason.PROVIDER_ERROR, f"{words} (no answer for {now - self._outage.since:.0f} s)")
+
+
+def _as_told_to(caller: Caller, failure: Failure) -> Failure:
+    """A server that answers with a fault may quote the prompt that it was asked about: another one hears its own."""
+    if failure.unreachable:
+        return failure
+    return caller.own_failure or replace(failure, message="the model server answered other prompts with errors only")
 
 
 class _News:

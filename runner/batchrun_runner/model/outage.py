@@ -28,15 +28,20 @@ class Outage:
         self._callers.clear()
         self._tries = 0
 
-    def failed(self, caller: Hashable, failure: Failure, now: float, random: float) -> bool:
-        """A call brought no answer. True: the server is held to be down, so this is no failure of that caller."""
+    def failed(self, caller: Hashable, failure: Failure, now: float, random: float, *, is_try: bool) -> bool:
+        """A call brought no answer. True: the server is held to be down, so this is no failure of that caller.
+
+        `is_try`: the call was made to find out; others had started before, and say nothing new once it is open.
+        """
         self.failure = failure
+        opens = False
         if not self.is_open:
             self._callers.add(caller)
-            if failure.unreachable or len(self._callers) >= self.policy.outage_callers:
+            opens = failure.unreachable or len(self._callers) >= self.policy.outage_callers
+            if opens:
                 self.is_open, self.since = True, now
                 self._callers.clear()
-        if self.is_open:
+        if opens or (self.is_open and is_try):
             self._tries += 1
             self.next_try_at = now + wait_seconds(self.policy, self._tries, failure.wait_hint_seconds, random)
         return self.is_open

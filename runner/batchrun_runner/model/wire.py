@@ -9,7 +9,7 @@ of what the types of the package make of it.
 import ssl
 from functools import cache
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import httpx2
@@ -18,16 +18,24 @@ import openai
 from batchrun_runner.model.failures import Answer
 
 CONNECT_SECONDS = 30.0
+MOST_REPLY_BYTES = 64 * 1024 * 1024
+"""Unpacked. A stream of 128,000 tokens, an event each, has 40 MB; more would cost the memory of all prompts."""
 
 _HEADERS: dict[str, str | openai.Omit] = {"Content-Type": "application/json"}
 _WITHOUT_KEY: dict[str, str | openai.Omit] = {**_HEADERS, "Authorization": openai.Omit()}
 
 
+_OF_THE_WAY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+"""Headers that say how a body travelled, which is over once it was read."""
 _UNREACHABLE = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
 
 
+class _TooLong(Exception):
+    """Not held in memory."""
+
+
 class ConnectionLost(Exception):
-    """The server was not reached, or the connection broke before the answer was complete."""
+    """The server was not reached, or the connection broke before the answer was complete, or it never ended."""
 
     def __init__(self, message: str, *, unreachable: bool = False) -> None:
         super().__init__(message)
@@ -39,6 +47,27 @@ class ConnectionLost(Exception):
 def _tls_context() -> ssl.SSLContext:
     """Loading the certificates takes 50 ms and more, so they are loaded once for all clients."""
     return httpx2.create_ssl_context()
+
+
+class _BoundedClient(openai.DefaultAsyncHttpxClient):
+    """Reads each answer by itself: as bytes, whatever charset it claims, and no more than fits."""
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """The answer, read. Raises `_TooLong` and what httpx raises."""
+        response = await super().send(request, **{**options, "stream": True})
+        try:
+            body = bytearray()
+            async for piece in response.aiter_bytes():
+                body += piece
+                if len(body) > MOST_REPLY_BYTES:
+                    raise _TooLong(f"an answer of more than {MOST_REPLY_BYTES >> 20} MiB")
+        finally:
+            await response.aclose()
+        headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_WAY]
+        read = httpx2.Response(response.status_code, headers=headers, content=bytes(body), request=request)
+        # The package reads the text of an error, and a charset may be a codec that makes none.
+        read.encoding = "utf-8"
+        return read
 
 
 class Wire:
@@ -54,8 +83,10 @@ class Wire:
             max_retries=0,
             # The total deadline is the caller's; between two bytes nothing shorter is right for a slow model.
             timeout=openai.Timeout(None, connect=CONNECT_SECONDS),
-            http_client=openai.DefaultAsyncHttpxClient(
+            http_client=_BoundedClient(
                 verify=_tls_context(),
+                # The conversation goes to the server that was named, and to no other.
+                follow_redirects=False,
                 limits=httpx2.Limits(max_connections=max_connections, max_keepalive_connections=max_connections),
             ),
             _enforce_credentials=False,
@@ -71,6 +102,8 @@ class Wire:
             )
         except openai.APIStatusError as error:
             response = error.response
+        except _TooLong as error:
+            raise ConnectionLost(str(error)) from error
         except openai.APIConnectionError as error:
             unreachable = isinstance(error.__cause__, _UNREACHABLE)
             raise ConnectionLost(_cause(error), unreachable=unreachable) from error

@@ -15,6 +15,9 @@ from tests.cluster.harness.evidence import assert_every_prompt_once, assert_figu
 from tests.contract.model.storm import ride_out
 from tests.contract.model.support import OK, Stage, call, calls, command
 
+from batchrun_runner.agent.loop import Agent
+from batchrun_runner.records import PromptResult, PromptRow
+
 PROMPTS = 200
 PASSING: list[dict[str, Any]] = [
     {"status": 429, "headers": {"Retry-After": "0.05"}},
@@ -111,6 +114,26 @@ async def test_a_storm_of_429_over_four_workers_fails_nothing_and_the_pace_recov
     assert storm.failed == 0
     assert storm.rate_in_storm <= 8, "four workers, one call a second each, and a little more before they settle"
     assert storm.recovery_seconds <= 10
+
+
+def test_a_fault_of_ours_over_one_prompt_fails_that_one_and_is_told_without_quoting(stage: Stage) -> None:
+    run = Agent.run
+
+    async def faulty(self: Agent, row: PromptRow, *others: Any) -> PromptResult:
+        if row.id == "odd":
+            raise RecursionError("deep: SECRET")
+        return await run(self, row, *others)
+
+    stage.monkeypatch.setattr(Agent, "run", faulty)
+    played = stage.play({"odd": [OK], "fine": [command("echo one"), OK]}, whole=False)
+
+    assert played.code == 1
+    assert played.verdict("odd") == ("failed", "Internal")
+    assert "RecursionError in test_whole_runs.py:" in played.rows["odd"]["message"]
+    assert "SECRET" not in json.dumps(played.rows) + played.out + played.err
+    assert {played.verdict(name) for name in ("fine", "good-1", "good-2")} == {("completed", "")}
+    assert_figures_add_up(played.statistics, stage.place.rows())
+    assert "Traceback" not in played.out + played.err
 
 
 # ---- The whole server ----------------------------------------------------------------------------------------------

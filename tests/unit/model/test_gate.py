@@ -98,6 +98,33 @@ def test_the_number_of_calls_under_way_settles_below_what_the_server_takes() -> 
     assert len(results) / 600 > 0.7 * 10
 
 
+def test_a_slow_call_that_was_let_in_before_a_429_holds_no_other_up() -> None:
+    async def scene() -> float:
+        policy, loop = RetryPolicy(), asyncio.get_running_loop()
+        gate = Gate(policy, around())
+
+        async def slow() -> str | Failure:
+            await asyncio.sleep(600)
+            return "ok"
+
+        verdicts = iter([limited(1.0)])
+
+        async def quick() -> str | Failure:
+            await asyncio.sleep(LATENCY_SECONDS)
+            return next(verdicts, "ok")
+
+        patient = asyncio.create_task(until_done(slow, policy, around(), gate, Caller()))
+        await asyncio.sleep(LATENCY_SECONDS)
+        start = loop.time()
+        await asyncio.gather(*(until_done(quick, policy, around(), gate, Caller()) for _ in range(4)))
+        took = loop.time() - start
+        await patient
+        return took
+
+    seconds, _ = run(scene())
+    assert seconds < 10
+
+
 def test_calls_of_one_wave_lower_the_limit_once() -> None:
     async def wave() -> float:
         gate = Gate(RetryPolicy(), around())
@@ -124,6 +151,42 @@ def test_a_server_that_answers_nothing_but_503_is_down_for_all_and_not_a_fault_o
     results, _ = run(server.prompts(workers=8, each=3))
     assert results == ["ok"] * 24
     assert len(server.requests) < 8 + 24 + 12
+
+
+def test_calls_that_were_under_way_when_the_server_died_are_no_tries_to_find_out() -> None:
+    server = Server(lambda now, _: BROKEN if now < 1.0 else "ok")
+    results, seconds = run(server.prompts(workers=16))
+    assert results == ["ok"] * 16
+    assert seconds < 5, "the waits between tries had doubled with each of the sixteen"
+
+
+def test_no_prompt_is_told_what_a_server_in_trouble_said_about_another_one() -> None:
+    """A server's error may quote the prompt."""
+    heard: dict[int, list[str]] = {number: [] for number in range(30)}
+
+    async def scene() -> None:
+        policy = RetryPolicy(outage_callers=1, outage_seconds=20)
+        gate = Gate(policy, around())
+
+        async def ask(number: int) -> None:
+            async def attempt() -> str | Failure:
+                await asyncio.sleep(LATENCY_SECONDS)
+                return Failure(Reason.PROVIDER_ERROR, f"HTTP 500: over <prompt {number}>", repeatable=True)
+
+            await asyncio.sleep(number // 10)
+            caller = Caller(lambda failure: heard[number].append(failure.message))
+            with pytest.raises(FailPrompt) as raised:
+                await until_done(attempt, policy, around(), gate, caller)
+            heard[number].append(raised.value.message)
+
+        await asyncio.gather(*map(ask, heard))
+
+    run(scene())
+    for number, messages in heard.items():
+        assert not any("<prompt" in message and f"<prompt {number}>" not in message for message in messages)
+    ends = [messages[-1] for messages in heard.values()]
+    assert "HTTP 500: over <prompt 0> (no answer for" in ends[0]
+    assert any(end.startswith("the model server answered other prompts with errors only (no answer") for end in ends)
 
 
 def test_after_a_whole_outage_the_waiting_prompts_fail_and_later_ones_fail_at_once() -> None:
