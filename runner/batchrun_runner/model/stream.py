@@ -17,6 +17,7 @@ class BrokenStream(Exception):
 
 
 _BOM = b"\xef\xbb\xbf"
+_LINE_THAT_COUNTS = re.compile(rb"^data: ?(.*)|^$", re.MULTILINE)
 _FIELD = re.compile(rb"^(?:data|event|id|retry)?:", re.MULTILINE)
 
 
@@ -68,12 +69,15 @@ def _parsed(data: bytes) -> dict[str, Any]:
 def _events(content: bytes) -> Iterator[bytes]:
     """The data of each event; comments and other fields are left out. A last event without its blank line counts."""
     data: list[bytes] = []
-    for line in [*content.removeprefix(_BOM).splitlines(), b""]:
-        if line.startswith(b"data:"):
-            data.append(line[5:].removeprefix(b" "))
-        elif not line and data:
+    lines = content.removeprefix(_BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    for line in _LINE_THAT_COUNTS.finditer(lines):  # one at a time, for there may be millions of comments
+        if line[1] is not None:
+            data.append(line[1])
+        elif data:
             yield b"\n".join(data).strip()
             data = []
+    if data:
+        yield b"\n".join(data).strip()
 
 
 class _Choice:
