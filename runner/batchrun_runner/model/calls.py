@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from batchrun_runner.model.clean import clean, dumps, loads_leniently
+from batchrun_runner.model.clean import DEEPEST, clean, dumps, is_too_deep, loads_leniently
 from batchrun_runner.text import clean_text
 
 UNPARSED_KEY = "unparsed_arguments"
@@ -15,6 +15,7 @@ UNPARSED_KEY = "unparsed_arguments"
 
 _ODD_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _SHOWN_CHARS = 200
+_TOO_DEEP = f"the arguments are nested more than {DEEPEST} levels deep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,8 @@ def _read_call(raw: Mapping[str, Any], call_id: str, required: Mapping[str, bool
     name = function.get("name")
     name = clean_text(name) if isinstance(name, str) else ""
     arguments, error = parse_arguments(function.get("arguments"), needed=required.get(name, False))
-    extra = {key: clean(value) for key, value in raw.items() if key not in {"id", "type", "function", "index"}}
+    ours = {"id", "type", "function", "index"}
+    extra = {key: clean(value) for key, value in raw.items() if key not in ours and not is_too_deep(value)}
     as_json = _arguments_json(function.get("arguments"), arguments)
     return ToolCall(call_id, name, arguments, error, as_json, extra)
 
@@ -101,6 +103,8 @@ def parse_arguments(raw: object, *, needed: bool) -> tuple[dict[str, Any] | None
     """
     if raw is None or raw == "" or (isinstance(raw, str) and not raw.strip()):
         return (None, "the arguments are empty, and this tool needs some") if needed else ({}, "")
+    if is_too_deep(raw):
+        return None, _TOO_DEEP
     if isinstance(raw, dict):
         return clean(raw), ""
     if not isinstance(raw, str):
@@ -113,14 +117,15 @@ def parse_arguments(raw: object, *, needed: bool) -> tuple[dict[str, Any] | None
         return None, f"the arguments are not valid JSON ({_place(error)}): {_shown(raw)}"
     if not isinstance(value, dict):
         return None, f"the arguments are a JSON {_kind(value)}, not an object: {_shown(raw)}"
-    return value, ""
+    return (None, f"{_TOO_DEEP}: {_shown(raw)}") if is_too_deep(value) else (value, "")
 
 
 def _arguments_json(raw: object, arguments: dict[str, Any] | None) -> str:
     """As the model wrote them where that is a JSON object, for what was said is not reworded."""
     if arguments is None:
-        text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False)
-        return dumps({UNPARSED_KEY: clean_text(text)}).decode()
+        if not isinstance(raw, str):
+            raw = f"({_TOO_DEEP})" if is_too_deep(raw) else json.dumps(raw, ensure_ascii=False)
+        return dumps({UNPARSED_KEY: clean_text(raw)}).decode()
     if isinstance(raw, str):
         try:
             if isinstance(json.loads(raw, parse_constant=_no_json), dict) and clean_text(raw) == raw:

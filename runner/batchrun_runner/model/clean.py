@@ -1,36 +1,75 @@
 """Text that every reader can take: no half surrogate pairs (a04), strict JSON (a06)."""
 
 import json
+import re
 from typing import Any, NoReturn
 
 import orjson
 
 from batchrun_runner.text import clean_text
 
+DEEPEST = 100
+"""Levels of lists and objects up to which a value in a reply is read: common JSON readers give up soon after."""
+
+_ROUNDED = re.compile(rb"[0-9]{19}")
+"""Integers above 64 bits, of which orjson makes floats, have at least so many digits."""
+
+
+def is_too_deep(value: Any) -> bool:
+    """True: more than `DEEPEST` lists and objects are nested in it, itself among them."""
+    level = [value] if isinstance(value, (list, dict)) else []
+    for _ in range(DEEPEST):
+        if not level:
+            return False
+        items = (item for node in level for item in (node.values() if isinstance(node, dict) else node))
+        level = [item for item in items if isinstance(item, (list, dict))]
+    return bool(level)
+
 
 def clean(value: Any) -> Any:
-    """The JSON value with every string in it cleaned, keys too."""
-    if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, list):
-        return [clean(item) for item in value]
-    if isinstance(value, dict):
-        return {clean_text(str(key)): clean(item) for key, item in value.items()}
-    return value
+    """The JSON value with every string in it cleaned, keys too; however deep it is."""
+    holder = [value]
+    unfinished: list[Any] = [holder]
+    while unfinished:
+        node = unfinished.pop()
+        for key, item in node.items() if isinstance(node, dict) else enumerate(node):
+            if isinstance(item, str):
+                node[key] = clean_text(item)
+            elif isinstance(item, (list, dict)):
+                node[key] = _copied(item)
+                unfinished.append(node[key])
+    return holder[0]
+
+
+def _copied(node: list[Any] | dict[Any, Any]) -> list[Any] | dict[str, Any]:
+    return list(node) if isinstance(node, list) else {clean_text(str(key)): item for key, item in node.items()}
 
 
 def loads(data: bytes | str) -> Any:
-    """JSON as servers write it: half surrogate pairs are replaced. Raises ValueError, also for NaN and Infinity."""
+    """JSON as servers write it: half surrogate pairs are replaced, large integers stay exact. Raises ValueError, also
+    for NaN and Infinity.
+    """
+    return clean(loads_piece(data))
+
+
+def loads_piece(data: bytes | str) -> Any:
+    """The same of a piece of a text: half surrogate pairs stay, for the next piece may hold the other half."""
     try:
-        return orjson.loads(data)
+        if not _ROUNDED.search(data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")):
+            return orjson.loads(data)
     except ValueError:
-        return loads_leniently(data)
+        pass
+    return _loads(data)
 
 
 def loads_leniently(data: bytes | str) -> Any:
-    """The same; control characters inside strings are accepted as well (b03), and large integers stay exact."""
+    """The same; control characters inside strings are accepted as well (b03)."""
+    return clean(_loads(data))
+
+
+def _loads(data: bytes | str) -> Any:
     try:
-        return clean(json.loads(data, strict=False, parse_constant=_refuse))
+        return json.loads(data, strict=False, parse_constant=_refuse)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from batchrun_runner.model.calls import ToolCall, read_calls
-from batchrun_runner.model.clean import clean
+from batchrun_runner.model.clean import clean, is_too_deep
 from batchrun_runner.model.text_calls import take_calls
 from batchrun_runner.model.thinking import SENT_BACK, Source, split
 from batchrun_runner.records import Usage
@@ -65,8 +65,8 @@ def read_reply(
     `tools`: the schemas that were offered. `taken`: call ids that the conversation has used. `salt`: see `read_calls`.
     `calls_in_text`: calls that the server left in the text are read from there.
     """
-    choice = body["choices"][0]
-    message = choice["message"]
+    choice = _first_choice(body["choices"])
+    message = _readable(choice["message"])
     parts = split(message)
     if calls_in_text and tools and not message.get("tool_calls"):
         text, found = take_calls(parts.text)
@@ -89,6 +89,29 @@ def read_reply(
         message=_to_send_back(message, calls),
         notes=parts.notes,
     )
+
+
+def _first_choice(choices: Sequence[Any]) -> Mapping[str, Any]:
+    """The one with index 0, wherever it stands; the first where none says so."""
+    for choice in choices:
+        if isinstance(choice, dict) and choice.get("index") == 0 and isinstance(choice.get("message"), dict):
+            return choice
+    return choices[0]  # type: ignore[no-any-return]  # `failures.of_answer` has looked at it
+
+
+def _readable(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The message with lists where one part or one call stands alone, and without what is nested too deeply.
+
+    Calls keep what is too deep: `read_calls` says so to the model.
+    """
+    readable: dict[str, Any] = {}
+    for key, given in message.items():
+        value = [given] if key in {"content", "tool_calls"} and isinstance(given, dict) else given
+        if key == "content" and isinstance(value, list):
+            readable[key] = [part for part in value if not is_too_deep(part)]
+        elif key in {"tool_calls", "function_call"} or not is_too_deep(value):
+            readable[key] = value
+    return readable
 
 
 # At the start of a line only, outside of code fences: the marks with which models of the usual families open a call.

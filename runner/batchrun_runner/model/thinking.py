@@ -38,15 +38,18 @@ class Split:
 
 
 def split(message: Mapping[str, Any]) -> Split:
-    """Text and reasoning of an assistant message. Nothing is lost, nothing is there twice."""
+    """Text and reasoning of an assistant message, nested at most `clean.DEEPEST` levels deep.
+
+    Nothing is lost, nothing is there twice.
+    """
     text, from_parts, notes = _content(message.get("content"))
     if not text and isinstance(message.get("refusal"), str):
         text = clean_text(message["refusal"])
     details, signed = _details(message)
     for source in (Source.REASONING, Source.REASONING_CONTENT):
-        value = message.get(source.value)
-        if isinstance(value, str) and value.strip():
-            return Split(*_without_tags(text, clean_text(value)), source, signed, notes)
+        value = clean_text(_plain(message.get(source.value)))
+        if value.strip():
+            return Split(*_without_tags(text, value), source, signed, notes)
     if details:
         return Split(*_without_tags(text, details), Source.DETAILS, signed, notes)
     if from_parts:
@@ -62,15 +65,16 @@ _FENCE = re.compile(r"^[ \t]*(```|~~~)", re.MULTILINE)
 def split_tags(text: str) -> tuple[str, str]:
     """(answer, reasoning) of a text with inline thinking (b09).
 
-    Thinking stands at the start: between its tags, before a lone closing tag (the opening one was in the prompt), or
-    after an opening tag that is never closed. A tag that is quoted later, in a code fence or in backticks, is ordinary
-    text.
+    Thinking stands at the start: from an opening tag to the closing tag of its own kind, before a lone closing tag (the
+    opening one was in the prompt), or after an opening tag that is never closed. A tag that is quoted later, in a code
+    fence or in backticks, is ordinary text.
     """
     stripped = text.lstrip()
     for opening, closing in _PAIRS:
         if stripped.startswith(opening):
             thought, closed, answer = stripped[len(opening) :].partition(closing)
             return (answer.lstrip("\n"), thought.strip()) if closed else ("", thought.strip())
+    for opening, closing in _PAIRS:
         position = text.find(closing)
         if position >= 0 and opening not in text[:position] and not _is_quoted(text, position):
             return text[position + len(closing) :].lstrip("\n"), text[:position].strip()
@@ -105,7 +109,7 @@ def _content(content: object) -> tuple[str, str, tuple[str, ...]]:
     thoughts: list[str] = []
     unknown: list[str] = []
     for part in content:
-        kind = part.get("type") if isinstance(part, dict) else type(part).__name__
+        kind = str(part.get("type")) if isinstance(part, dict) else type(part).__name__
         if isinstance(part, str):
             texts.append(part)
         elif kind in {"text", "output_text"}:
@@ -115,16 +119,18 @@ def _content(content: object) -> tuple[str, str, tuple[str, ...]]:
         elif kind == "refusal":
             texts.append(_plain(part.get("refusal")))
         else:
-            unknown.append(str(kind)[:40])
+            unknown.append(kind[:40])
     return clean_text("".join(texts)), clean_text("".join(thoughts)), tuple(unknown)
 
 
 def _plain(value: object) -> str:
-    """A string, or the texts of a nested list of parts."""
+    """A string, or the texts of a part or of a nested list of parts."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return "".join(_plain(part.get("text")) if isinstance(part, dict) else _plain(part) for part in value)
+        return "".join(map(_plain, value))
+    if isinstance(value, dict):
+        return next(filter(None, (_plain(value.get(key)) for key in ("text", "content", "thinking", "summary"))), "")
     return ""
 
 

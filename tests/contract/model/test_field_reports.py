@@ -364,3 +364,47 @@ def test_b19_by_option_a_call_that_stands_as_text_runs(stage: Stage) -> None:
     assert played.verdict("whole") == COMPLETED
     assert "ran" in played.said("whole", "tool")[0]
     assert played.verdict("half") == ("failed", "UnparsedToolCall")
+
+
+def test_replies_in_forms_that_no_server_should_send_touch_their_own_prompt_alone(stage: Stage) -> None:
+    deep = '{"command": ' + "[" * 900 + "]" * 900 + "}"
+    body = json.dumps({"choices": [{"message": calls(call("DEEP"))["message"]}]})
+    played = stage.play(
+        {
+            "deep-text": [calls(call(deep)), OK],
+            "deep-object": [{"body": body.replace('"DEEP"', deep)}, OK],
+            "kinds": [{"message": {"content": [{"type": ["text"]}, {"type": "text", "text": "A"}]}}],
+        }
+    )
+    assert {name: played.verdict(name) for name in played.rows} == dict.fromkeys(played.rows, COMPLETED)
+    for name in ("deep-text", "deep-object"):
+        assert "nested" in results(played.rows[name]["conversations"][2]["value"])[0]
+        assert played.rows[name]["invalid_tool_calls"] == 1
+
+
+def test_a_stream_in_the_forms_that_servers_mix_loses_nothing(stage: Stage) -> None:
+    def stream(*deltas: dict[str, Any], finish: str = "stop") -> dict[str, str]:
+        parts = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+        events = [*parts, {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}]
+        return {"body": "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"}
+
+    thought = [{"type": "thinking", "thinking": [{"type": "text", "text": text}]} for text in ("I ", "see")]
+    names = [{"function": {"name": "terminal", "arguments": f'{{"command":"echo {word}"}}'}} for word in ("a1", "b2")]
+    legacy = [{"name": "terminal", "arguments": ""}, {"arguments": '{"command":'}, {"arguments": '"echo c3"}'}]
+    played = stage.play(
+        {
+            "parts": [
+                stream({"content": [thought[0]]}, {"content": [thought[1]]}, {"content": "The "}, {"content": "end"})
+            ],
+            "calls": [stream(*({"tool_calls": [made]} for made in names)), OK],
+            "legacy": [stream(*({"function_call": made} for made in legacy)), OK],
+            "filtered": [stream(finish="content_filter")],
+        },
+        model={"stream": True},
+    )
+    assert played.answer("parts") == "<think>\nI see\n</think>\nThe end"
+    assert ["a1" in said for said in results(played.said("calls", "tool")[0])] == [True, False]
+    assert ["b2" in said for said in results(played.said("calls", "tool")[0])] == [False, True]
+    assert "c3" in played.said("legacy", "tool")[0]
+    assert played.verdict("filtered") == ("failed", "ContentFiltered")
+    assert len(played.requests["filtered"]) == 1

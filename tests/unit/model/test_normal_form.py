@@ -132,6 +132,82 @@ async def test_b07_content_in_parts_becomes_text_and_reasoning(lab: Any) -> None
     assert reply.message["content"] == parts
 
 
+@pytest.mark.parametrize("kind", [["text"], {"a": 1}, None, 5])
+async def test_a_part_whose_kind_is_no_word_is_not_known(lab: Any, kind: Any) -> None:
+    reply = await lab.ask(message(content=[{"type": kind, "text": "x"}, {"type": "text", "text": "A"}]))
+    assert (reply.text, reply.notes) == ("A", (str(kind),))
+
+
+async def test_a_part_and_a_call_that_stand_alone_are_lists_of_one(lab: Any) -> None:
+    part = {"type": "text", "text": "A"}
+    reply = await lab.ask(message(content=part, tool_calls=call('{"command":"ls"}')))
+    assert (reply.text, reply.message["content"]) == ("A", [part])
+    assert [(made.id, made.arguments) for made in reply.calls] == [("c1", {"command": "ls"})]
+    await next_turn_is_accepted(lab, reply)
+
+
+def nested(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+def with_nested(turn: dict[str, Any], levels: int) -> dict[str, Any]:
+    """The turn as a body, with so many lists in one another where it says DEEP."""
+    choices = {"choices": [{"index": 0, "finish_reason": "stop", "message": turn["message"]}]}
+    return {"body": json.dumps(choices).replace('"DEEP"', nested(levels))}
+
+
+@pytest.mark.parametrize("levels", [100, 500, 900])
+@pytest.mark.parametrize("as_text", [True, False])
+async def test_arguments_that_are_nested_too_deeply_are_an_invalid_call(lab: Any, levels: int, as_text: bool) -> None:
+    deep = f'{{"command": {nested(levels)}}}' if as_text else {"command": "DEEP"}
+    reply = await lab.ask(with_nested(calls_message(call(deep)), levels))
+    assert reply.calls[0].arguments is None
+    assert "nested more than 100 levels deep" in reply.calls[0].error
+    assert list(json.loads(reply.calls[0].arguments_json)) == [UNPARSED_KEY]
+    await next_turn_is_accepted(lab, reply)
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+async def test_arguments_that_are_nested_just_so_deep_are_run(lab: Any, as_text: bool) -> None:
+    deep = f'{{"command": {nested(99)}}}' if as_text else {"command": "DEEP"}
+    reply = await lab.ask(with_nested(calls_message(call(deep)), 99))
+    assert reply.calls[0].arguments == {"command": json.loads(nested(99))}
+    await next_turn_is_accepted(lab, reply)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"content": "A", "reasoning_details": [{"type": "reasoning.text", "text": "T", "x": "DEEP"}]},
+        {"content": "A", "reasoning": "DEEP"},
+        {"content": [{"type": "text", "text": "A"}, {"type": "text", "text": "DEEP"}]},
+        {"content": "A", "tool_calls": [call('{"command":"ls"}', extra="DEEP")]},
+    ],
+)
+async def test_other_fields_that_are_nested_too_deeply_are_left_out(lab: Any, fields: dict[str, Any]) -> None:
+    reply = await lab.ask(with_nested(message(**fields), 985))
+    assert (reply.text, reply.reasoning) == ("A", "")
+    assert {"reasoning", "reasoning_details"}.isdisjoint(reply.message)
+    assert [made.error for made in reply.calls] == [""] * len(reply.calls)
+    await next_turn_is_accepted(lab, reply)
+
+
+async def test_a_deep_value_beside_control_characters_does_not_spoil_the_reply(lab: Any) -> None:
+    body = with_nested(message(content="A@", reasoning_details=["DEEP"]), 900)["body"].replace("@", "\n")
+    assert (await lab.ask({"body": body})).text == "A\n"
+
+
+async def test_of_several_choices_the_one_with_index_0_is_taken(lab: Any) -> None:
+    choices = [{"index": index, "message": {"content": str(index)}, "finish_reason": "stop"} for index in (1, 0)]
+    assert (await lab.ask({"body": {"choices": choices}})).text == "0"
+
+
+@pytest.mark.parametrize("reasoning", [{"content": "T"}, {"text": "T"}, [{"type": "text", "text": "T"}]])
+async def test_reasoning_that_is_an_object_gives_its_text(lab: Any, reasoning: Any) -> None:
+    reply = await lab.ask(message(content="A", reasoning=reasoning))
+    assert (reply.text, reply.reasoning, reply.message["reasoning"]) == ("A", "T", reasoning)
+
+
 @pytest.mark.parametrize(
     "fields", [{"reasoning": "T"}, {"reasoning_content": "T"}, {"reasoning": "T", "reasoning_content": "T"}]
 )
@@ -181,6 +257,14 @@ async def test_extra_fields_of_a_call_go_back_as_they_came(lab: Any) -> None:
         ("<think>thought", "", "thought"),
         ("<think></think>answer", "answer", ""),
         ("<REASONING_SCRATCHPAD>plan</REASONING_SCRATCHPAD>answer", "answer", "plan"),
+        (
+            "<REASONING_SCRATCHPAD>no </think> here</REASONING_SCRATCHPAD>answer",
+            "answer",
+            "no </think> here",
+        ),
+        ("<think>no </thinking> here</think>answer", "answer", "no </thinking> here"),
+        ("<thinking>no </think> here", "", "no </think> here"),
+        ("plan</REASONING_SCRATCHPAD>answer", "answer", "plan"),
         ("Look:\n```\n<think>x</think>\n```\n", "Look:\n```\n<think>x</think>\n```\n", ""),
         ("Write `</think>` at the end.", "Write `</think>` at the end.", ""),
         ("The tag <think> opens it, </think> ends it.", "The tag <think> opens it, </think> ends it.", ""),
@@ -299,3 +383,10 @@ async def test_large_integers_in_arguments_stay_exact(lab: Any) -> None:
     reply = await lab.ask(calls_message(call(f'{{"command": {2**70}}}')))
     assert reply.calls[0].arguments == {"command": 2**70}
     assert reply.calls[0].arguments_json == f'{{"command": {2**70}}}'
+
+
+async def test_large_integers_in_arguments_that_came_as_an_object_stay_exact(lab: Any) -> None:
+    choices = [{"message": calls_message(call({"command": 2**70}))["message"]}]
+    reply = await lab.ask({"body": json.dumps({"choices": choices})})
+    assert reply.calls[0].arguments == {"command": 2**70}
+    assert json.loads(reply.calls[0].arguments_json) == {"command": 2**70}

@@ -7,7 +7,7 @@ import pytest
 
 from batchrun_api.outcomes import Reason
 from batchrun_runner.model.errors import FailPrompt
-from batchrun_runner.model.reply import Reply
+from batchrun_runner.model.reply import Finish, Reply
 from batchrun_runner.model.stream import BrokenStream, is_stream, merge
 
 OK = {"content": "fine"}
@@ -107,6 +107,19 @@ T, U = call(0, id="a", name="t", arguments="{}"), call(0, id="b", name="u", argu
         ([[call(0, id="a", name="t", arguments="{")], [call(0, id="a", name="t", arguments="}")]], [("t", "{}")]),
         ([[call(0, id="a", name="ter")], [call(0, name="minal", arguments="{}")]], [("terminal", "{}")]),
         ([[{**U, "index": 1}], [T]], [("u", "{}"), ("t", "{}")]),
+        ([[call(name="t", arguments="{}")], [call(name="u", arguments="{}")]], [("t", "{}"), ("u", "{}")]),
+        ([[call(name="t", arguments="{}")], [call(name="t", arguments="{}")]], [("t", "{}"), ("t", "{}")]),
+        ([[call(name="t", arguments="{")], [call(name="t", arguments="}")]], [("t", "{}")]),
+        ([[call(name="t", arguments="{}")], [call(name="t", arguments="")]], [("t", "{}")]),
+        ([[call(0, name="t", arguments="{}")], [call(0, name="u", arguments="{}")]], [("t", "{}"), ("u", "{}")]),
+        (
+            [
+                [call(id="a", name="t", arguments="{"), call(id="b", name="u", arguments="{")],
+                [call(id="b", arguments="}")],
+                [call(id="a", arguments="}")],
+            ],
+            [("t", "{}"), ("u", "{}")],
+        ),
     ],
 )
 def test_pieces_of_calls_are_put_together_whatever_their_index(deltas: Any, calls: Any) -> None:
@@ -123,6 +136,133 @@ def test_pieces_of_reasoning_details_are_put_together_and_keep_their_signature()
         {"type": "reasoning.text", "index": 0, "text": "I see", "signature": "s"},
         other,
     ]
+
+
+def test_a_part_with_another_id_is_another_part_though_the_index_is_the_same() -> None:
+    blocks = [{"type": "reasoning.encrypted", "index": 0, "id": name, "data": name} for name in ("a", "b")]
+    later = {"type": "reasoning.encrypted", "index": 0, "id": "", "format": "f"}
+    message = merged(*(delta(reasoning_details=[piece]) for piece in [*blocks, later]))
+    assert message["reasoning_details"] == [blocks[0], {**blocks[1], "format": "f"}]
+
+
+def thinking(text: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "whole"),
+    [
+        (["", [thinking("I ")], [thinking("see")], "The ", "answer"], [thinking("I see"), text("The answer")]),
+        (
+            [[thinking("I ")], [thinking("see")], [text("The ")], [text("answer")]],
+            [thinking("I see"), text("The answer")],
+        ),
+        (["Hello ", [text("world")]], [text("Hello world")]),
+        ([text("Hello "), text("world")], [text("Hello world")]),
+        ([None, [text("a")], None, ""], [text("a")]),
+        ([[text("a")], 5], 5),
+    ],
+)
+def test_content_that_goes_on_in_another_form_loses_nothing(pieces: list[Any], whole: Any) -> None:
+    assert merged(*(delta(content=piece) for piece in pieces)) == {"content": whole}
+
+
+def test_reasoning_in_pieces_of_an_object_is_put_together() -> None:
+    assert merged(*(delta(reasoning={"content": word}) for word in ("I ", "see"))) == {
+        "reasoning": {"content": "I see"}
+    }
+
+
+def test_pieces_of_a_legacy_function_call_are_put_together() -> None:
+    pieces = [{"name": "terminal", "arguments": ""}, {"arguments": '{"command":'}, {"arguments": '"ls"}'}, None]
+    message = merged(*(delta(function_call=piece) for piece in pieces))
+    assert message == {"function_call": {"name": "terminal", "arguments": '{"command":"ls"}'}}
+
+
+def test_an_empty_id_in_a_later_piece_does_not_erase_the_id() -> None:
+    [made] = merged(delta(tool_calls=[T]), delta(tool_calls=[{"index": 0, "id": "", "function": {}}]))["tool_calls"]
+    assert made["id"] == "a"
+
+
+def test_a_single_call_that_is_no_list_is_one_call() -> None:
+    assert merged(delta(tool_calls=T))["tool_calls"] == [{"id": "a", "function": {"name": "t", "arguments": "{}"}}]
+
+
+async def test_a_function_that_is_a_string_makes_an_invalid_call_as_without_streaming(lab: Any) -> None:
+    pieces = [{"index": 0, "id": "c1", "function": "terminal"}, call(0, arguments="{}")]
+    reply = await lab.ask({"body": sse(*(delta(tool_calls=[piece]) for piece in pieces))}, stream=True)
+    assert [(made.id, made.name) for made in reply.calls] == [("c1", "")]
+
+
+@pytest.mark.parametrize("choices", [5, True, "x", {}, [5], [None]])
+def test_choices_that_are_no_list_of_objects_are_passed_over(choices: Any) -> None:
+    assert merged({"choices": choices}, delta(content="a")) == {"content": "a"}
+
+
+def test_parts_that_are_nested_too_deeply_are_left_for_the_reader_to_refuse() -> None:
+    deep: Any = "x"
+    for _ in range(300):
+        deep = [{"type": "thinking", "thinking": deep}]
+    message = merged(delta(content=deep), delta(content=deep), delta(content="a"))
+    assert message["content"][2] == text("a")
+
+
+async def test_a_surrogate_pair_that_two_events_share_is_one_character(lab: Any) -> None:
+    halves = sse(delta(content="x\ud83d"), delta(content="\ude00y \ud83d"))
+    assert (await lab.ask({"body": halves}, stream=True)).text == "x\U0001f600y \ufffd"
+
+
+def test_a_byte_order_mark_costs_no_event() -> None:
+    content = b"\xef\xbb\xbf" + sse(delta(content="first "), delta(content="second")).encode()
+    assert is_stream({}, content)
+    assert merge(content)["choices"][0]["message"] == {"content": "first second"}
+
+
+@pytest.mark.parametrize(
+    ("finish_reason", "finish"), [("content_filter", Finish.FILTERED), ("stop", Finish.EMPTY), ("length", Finish.CUT)]
+)
+async def test_a_stream_of_nothing_but_a_finish_reason_is_a_reply(lab: Any, finish_reason: str, finish: Finish) -> None:
+    only = {"choices": [{"index": 0, "delta": {}, "finish_reason": finish_reason}]}
+    assert (await lab.ask({"body": sse(only)}, stream=True)).finish is finish
+    assert lab.waits == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        json.dumps({"choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}]}, indent=1),
+        '{"choices": []}',
+    ],
+)
+def test_a_plain_object_is_no_stream_whatever_its_header_says(body: str) -> None:
+    assert not is_stream({"content-type": "text/event-stream"}, body.encode())
+
+
+@pytest.mark.parametrize("content", ["id: 5\ndata: {}\n\n", "retry: 1\r\n\r\n", ":\n\n", "odd\ndata: {}\n\n"])
+def test_a_stream_may_begin_with_any_field_where_the_header_says_so(content: str) -> None:
+    assert is_stream({"content-type": "text/event-stream; charset=utf-8"}, content.encode())
+
+
+@pytest.mark.parametrize(
+    ("events", "usage"),
+    [
+        ([{"choices": [{"delta": {"content": "a"}, "usage": {"prompt_tokens": 3}}]}], {"prompt_tokens": 3}),
+        (
+            [
+                {"choices": [{"delta": {"content": "a"}, "usage": {"prompt_tokens": 3}}]},
+                {"choices": [], "usage": {"prompt_tokens": 4}},
+            ],
+            {"prompt_tokens": 4},
+        ),
+        ([delta(content="a")], None),
+    ],
+)
+def test_usage_in_the_choice_is_read_where_there_is_no_other(events: list[Any], usage: Any) -> None:
+    assert merge(sse(*events).encode())["usage"] == usage
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
