@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from batchrun_runner.model.clean import DEEPEST, clean, dumps, is_too_deep, loads_leniently
+from batchrun_runner.model.clean import DEEPEST, clean, dumps, has_no_number, is_too_deep, loads_leniently
 from batchrun_runner.text import clean_text
 
 UNPARSED_KEY = "unparsed_arguments"
@@ -106,7 +106,7 @@ def parse_arguments(raw: object, *, needed: bool) -> tuple[dict[str, Any] | None
     if is_too_deep(raw):
         return None, _TOO_DEEP
     if isinstance(raw, dict):
-        return clean(raw), ""
+        return (None, "the arguments hold NaN or Infinity") if has_no_number(raw) else (clean(raw), "")
     if not isinstance(raw, str):
         return None, f"the arguments are a JSON {_kind(raw)}, not an object"
     try:

@@ -1,6 +1,7 @@
 """Text that every reader can take: no half surrogate pairs (a04), strict JSON (a06)."""
 
 import json
+import math
 import re
 from typing import Any, NoReturn
 
@@ -24,6 +25,13 @@ def is_too_deep(value: Any) -> bool:
         items = (item for node in level for item in (node.values() if isinstance(node, dict) else node))
         level = [item for item in items if isinstance(item, (list, dict))]
     return bool(level)
+
+
+def has_no_number(value: Any) -> bool:
+    """True: NaN or Infinity, which no JSON has, stands somewhere in it. `value` is not too deep."""
+    if isinstance(value, (list, dict)):
+        return any(map(has_no_number, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def clean(value: Any) -> Any:
@@ -50,6 +58,19 @@ def loads(data: bytes | str) -> Any:
     for NaN and Infinity.
     """
     return clean(loads_piece(data))
+
+
+def loads_body(data: bytes) -> Any:
+    """The JSON of a whole answer: NaN and Infinity are floats, and bytes that are no UTF-8 are replaced, for neither
+    often stands where it matters. Raises ValueError.
+    """
+    try:
+        return loads(data)
+    except ValueError:
+        try:
+            return clean(json.loads(data.decode("utf-8-sig", "replace"), strict=False))
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
 
 
 def loads_piece(data: bytes | str) -> Any:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from batchrun_api.outcomes import Reason
-from batchrun_runner.model.clean import loads
+from batchrun_runner.model.clean import loads_body
 from batchrun_runner.model.hints import wait_hint_seconds
 from batchrun_runner.model.stream import BrokenStream, is_stream, merge
 from batchrun_runner.text import clean_text
@@ -119,11 +119,15 @@ def of_answer(answer: Answer, now: float) -> dict[str, Any] | Failure:
     `now`: seconds since the epoch, for wait hints that are dates.
     """
     try:
-        body = merge(answer.content) if is_stream(answer.headers, answer.content) else loads(answer.content)
+        body = merge(answer.content) if is_stream(answer.headers, answer.content) else loads_body(answer.content)
     except BrokenStream as broken:
-        return Failure(Reason.PROVIDER_ERROR, str(broken), repeatable=True)
+        if answer.status < 300:
+            return Failure(Reason.PROVIDER_ERROR, str(broken), repeatable=True)
+        body = None
     except ValueError:
         body = None
+    if 300 <= answer.status < 400 and (location := answer.headers.get("location")):
+        return _elsewhere(answer.status, location)
     error = _error_object(body)
     if answer.status >= 400:
         return _failure(answer.status, error, answer, now)
@@ -142,6 +146,12 @@ def of_answer(answer: Answer, now: float) -> dict[str, Any] | Failure:
     if not isinstance(choice.get("message"), dict):
         return Failure(Reason.PROVIDER_ERROR, "the reply has no message", repeatable=True)
     return body
+
+
+def _elsewhere(status: int, location: str) -> Failure:
+    """Not followed: the conversation and the key are for the server that was named."""
+    words = f"HTTP {status}: the server points to {clean_text(location)}; redirects are not followed"
+    return Failure(Reason.MODEL_NOT_FOUND, words, repeatable=False)
 
 
 def _error_object(body: object) -> dict[str, Any] | None:

@@ -157,9 +157,12 @@ def _to_send_back(message: Mapping[str, Any], calls: Sequence[ToolCall]) -> dict
     return sent
 
 
+_BOTH_SIDES = ("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens")
+
+
 def read_usage(usage: object) -> Usage:
-    """Tokens as the server reported them; absent or null usage is counted, not guessed (b12)."""
-    if not isinstance(usage, dict) or not usage:
+    """Tokens as the server reported them; usage that is absent, null or no numbers is counted, not guessed (b12)."""
+    if not isinstance(usage, dict) or all(_number(usage.get(name)) is None for name in _BOTH_SIDES):
         return Usage(calls_without_usage=1)
     completion = usage.get("completion_tokens_details") or usage.get("output_tokens_details")
     prompt = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
@@ -174,9 +177,14 @@ def read_usage(usage: object) -> Usage:
 
 def _count(fields: object, *names: str) -> int:
     """The first of the fields that holds a number; 0: none does."""
-    if isinstance(fields, dict):
-        for name in names:
-            value = fields.get(name)
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 2**53:
-                return int(value)
-    return 0
+    numbers = (_number(fields.get(name)) for name in names) if isinstance(fields, dict) else ()
+    return next((number for number in numbers if number is not None), 0)
+
+
+def _number(value: object) -> int | None:
+    """A count of tokens; some servers write it as text."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
+        value = int(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 2**53:
+        return int(value)
+    return None

@@ -11,8 +11,10 @@ from batchrun_api.outcomes import Reason
 from batchrun_api.spec.model import Model
 from batchrun_runner.model.client import ModelClient
 from batchrun_runner.model.errors import FailPrompt, ModelError, StopRun
+from batchrun_runner.model.failures import Answer, of_answer
 from batchrun_runner.model.guard import WITHHELD, SecretsGuard
 from batchrun_runner.model.policy import RetryPolicy, wait_seconds
+from batchrun_runner.model.reply import read_reply
 
 NOW = datetime.fromtimestamp(1_800_000_000, UTC)
 OK = {"content": "fine"}
@@ -265,3 +267,40 @@ async def test_messages_never_quote_the_key_or_an_ephemeral_prompt(lab: Any) -> 
 def test_the_guard_lets_pass_what_has_only_little_in_common() -> None:
     assert SecretsGuard(["You are a helpful assistant.", None]).safe("you need help") == "you need help"
     assert SecretsGuard(["abc"]).safe("xabcx") == WITHHELD
+
+
+async def test_a_redirect_stops_the_run_and_says_where_it_points(lab: Any) -> None:
+    failed = await fails(lab, {"status": 307, "headers": {"Location": "https://moved.example/v1"}})
+    assert (failed.reason, type(failed)) == (Reason.MODEL_NOT_FOUND, StopRun)
+    assert failed.message == "HTTP 307: the server points to https://moved.example/v1; redirects are not followed"
+    assert len(lab.sent) == 1
+
+
+@pytest.mark.parametrize("body", ['{"error": {"message": "slow down"}}', "data: {broken\n\n", ""])
+async def test_a_status_counts_also_where_the_answer_calls_itself_a_stream(lab: Any, body: str) -> None:
+    refused = {"status": 429, "body": body, "headers": {"Content-Type": "text/event-stream", "Retry-After": "3"}}
+    assert (await lab.ask([*[refused] * 20, OK])).text == "fine"
+    assert all(wait >= 3 for wait in lab.waits)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        '{"choices": [{"message": {"content": "fine"}, "logprobs": {"a": -Infinity}}], "usage": {"total": NaN}}',
+        b'{"choices": [{"message": {"content": "fine"}}], "model": "caf\xe9"}',
+        b'\xef\xbb\xbf{"choices": [{"message": {"content": "fine"}}], "x": NaN}',
+    ],
+)
+async def test_what_is_no_json_beside_the_message_does_not_lose_the_turn(turn: str | bytes) -> None:
+    answer = Answer(200, {}, turn.encode() if isinstance(turn, str) else turn)
+    body = of_answer(answer, 0.0)
+    assert isinstance(body, dict)
+    assert read_reply(body).text == "fine"
+
+
+async def test_arguments_with_a_number_that_is_none_are_not_run(lab: Any) -> None:
+    raw = '{"command": "x", "depth": NaN}'
+    function = f'{{"name": "terminal", "arguments": {raw}}}'
+    body = f'{{"choices": [{{"message": {{"tool_calls": [{{"function": {function}}}]}}}}]}}'
+    (call,) = (await lab.ask({"body": body})).calls
+    assert (call.arguments, call.error) == (None, "the arguments hold NaN or Infinity")

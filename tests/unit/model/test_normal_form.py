@@ -315,7 +315,9 @@ async def test_b11_a_filtered_reply_in_a_200_is_no_answer(lab: Any) -> None:
         ({"usage": None}, Usage(calls_without_usage=1)),
         ({"usage": {"prompt_tokens": 7}}, Usage(prompt_tokens=7)),
         ({"usage": {"prompt_tokens": 7.0, "completion_tokens": "x", "prompt_tokens_details": None}}, Usage(7)),
-        ({"usage": {"prompt_tokens": -1, "completion_tokens": True}}, Usage()),
+        ({"usage": {"prompt_tokens": -1, "completion_tokens": True}}, Usage(calls_without_usage=1)),
+        ({"usage": {"total_tokens": 9}}, Usage(calls_without_usage=1)),
+        ({"usage": {"prompt_tokens": 0, "completion_tokens": "12"}}, Usage(0, 12)),
         (
             {
                 "usage": {
