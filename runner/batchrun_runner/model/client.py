@@ -114,7 +114,7 @@ class ModelClient:
             return Failure(Reason.TIMEOUT, f"no complete reply within {self._timeout_seconds} s", repeatable=True)
         except ConnectionLost as error:
             return Failure(Reason.PROVIDER_ERROR, str(error), repeatable=True, unreachable=error.unreachable)
-        return of_answer(answer, self._around.wall_clock())
+        return self._guard.shown(of_answer(answer, self._around.wall_clock(), body))
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -1,7 +1,8 @@
 """Errors of servers, sorted into our reasons. They come as an HTTP status or as an error object in a 200 (b06).
 
 What is decided by words is a table below, for servers word the same thing in many ways and give the same status to
-different ones. Nothing here repeats or waits; `retry` does.
+different ones. A code or type counts as it is; words of a message only where they are no echo of the request, or one
+prompt about wrong keys would stop the run. Nothing here repeats or waits; `retry` does.
 """
 
 import re
@@ -10,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from batchrun_api.outcomes import Reason
-from batchrun_runner.model.clean import loads_body
+from batchrun_runner.model.clean import dumps, loads, loads_body
+from batchrun_runner.model.echoes import plain, says, without_echoes
 from batchrun_runner.model.hints import wait_hint_seconds
 from batchrun_runner.model.stream import BrokenStream, is_stream, merge
 from batchrun_runner.text import clean_text
 
-LIMIT_MESSAGE_CHARS = 500
+_READ_CHARS = 2000
+"""So much of a message is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,7 @@ class Failure:
 
     reason: Reason
     message: str
+    """The server's words, as long as they were read; `guard` cuts them once it has seen all of them."""
     repeatable: bool
     wait_hint_seconds: float | None = None
     """How long the server asks to wait. None: it does not say."""
@@ -56,7 +60,7 @@ _BY_STATUS: dict[int, Reason] = {
     504: Reason.TIMEOUT,
 }
 
-# (reason, statuses it may stand for, words). Looked up in this order in the code, type and message of a 4xx or 5xx.
+# (reason, statuses it may stand for, words). Looked up in this order in the codes of a 4xx or 5xx, then in its message.
 _BY_WORDS: tuple[tuple[Reason, range, re.Pattern[str]], ...] = (
     (
         Reason.CONTEXT_LENGTH_EXCEEDED,
@@ -95,6 +99,9 @@ _BY_WORDS: tuple[tuple[Reason, range, re.Pattern[str]], ...] = (
     ),
 )
 
+_TOO_LARGE = re.compile(r"limit:? ([\d,]{1,15}), requested:? ([\d,]{1,15})\b", re.IGNORECASE)
+"""A 429 that no waiting mends: one request asks for more than the limit of a minute."""
+
 _CODE_WORDS: dict[str, int] = {
     "rate_limit_exceeded": 429,
     "rate_limit_error": 429,
@@ -113,10 +120,11 @@ _CODE_WORDS: dict[str, int] = {
 """Codes and types that stand in an error object without a number."""
 
 
-def of_answer(answer: Answer, now: float) -> dict[str, Any] | Failure:
+def of_answer(answer: Answer, now: float, sent: bytes = b"") -> dict[str, Any] | Failure:
     """The chat completion object of an answer, or why it is none.
 
-    `now`: seconds since the epoch, for wait hints that are dates.
+    `now`: seconds since the epoch, for wait hints that are dates. `sent`: the request's body, whose echo decides
+    nothing.
     """
     try:
         body = merge(answer.content) if is_stream(answer.headers, answer.content) else loads_body(answer.content)
@@ -130,9 +138,9 @@ def of_answer(answer: Answer, now: float) -> dict[str, Any] | Failure:
         return _elsewhere(answer.status, location)
     error = _error_object(body)
     if answer.status >= 400:
-        return _failure(answer.status, error, answer, now)
+        return _failure(answer.status, error, answer, now, sent)
     if error is not None:
-        return _failure(_status_of(error), error, answer, now)
+        return _failure(_status_of(error), error, answer, now, sent)
     if not isinstance(body, dict):
         return Failure(Reason.PROVIDER_ERROR, f"HTTP {answer.status} without a JSON object", repeatable=True)
     choices = body.get("choices")
@@ -140,7 +148,7 @@ def of_answer(answer: Answer, now: float) -> dict[str, Any] | Failure:
         return Failure(Reason.PROVIDER_ERROR, "the reply has no choices", repeatable=True)
     choice = choices[0]
     if isinstance(choice.get("error"), dict):
-        return _failure(_status_of(choice["error"]), choice["error"], answer, now)
+        return _failure(_status_of(choice["error"]), choice["error"], answer, now, sent)
     if choice.get("finish_reason") == "error":
         return Failure(Reason.PROVIDER_ERROR, "the reply ended with finish_reason error", repeatable=True)
     if not isinstance(choice.get("message"), dict):
@@ -166,8 +174,21 @@ def _error_object(body: object) -> dict[str, Any] | None:
     if body.get("object") == "error" or ("message" in body and "choices" not in body):
         return body
     if "detail" in body and "choices" not in body:
-        return {"message": str(body["detail"])}
+        return _of_detail(body["detail"])
     return None
+
+
+def _of_detail(detail: object) -> dict[str, Any]:
+    """The error in FastAPI's `detail`: words, an object, or a list of faults, each of which quotes its `input`."""
+    if isinstance(detail, dict) and "message" in detail:
+        return detail
+    if isinstance(detail, list) and detail and all(isinstance(fault, dict) and "msg" in fault for fault in detail):
+        return {"message": "; ".join(f"{_place(fault.get('loc'))}{fault['msg']}" for fault in detail)}
+    return {"message": str(detail)}
+
+
+def _place(steps: object) -> str:
+    return ".".join(str(step) for step in steps) + ": " if isinstance(steps, list) and steps else ""
 
 
 def _status_of(error: Mapping[str, Any]) -> int:
@@ -177,38 +198,66 @@ def _status_of(error: Mapping[str, Any]) -> int:
         if isinstance(value, int) and 400 <= value < 600:
             return value
         if isinstance(value, str):
-            if value.isascii() and value.isdigit() and 400 <= int(value) < 600:
+            if len(value) == 3 and value.isascii() and value.isdigit() and 400 <= int(value) < 600:
                 return int(value)
             if value in _CODE_WORDS:
                 return _CODE_WORDS[value]
     return 502
 
 
-def _failure(status: int, error: Mapping[str, Any] | None, answer: Answer, now: float) -> Failure:
+def _failure(status: int, error: Mapping[str, Any] | None, answer: Answer, now: float, sent: bytes) -> Failure:
     words = _words(error) if error is not None else _plain_text(answer.content)
-    reason = _reason(status, words, error)
+    reason = _reason(status, words, error, sent)
     # Words weigh more than the status: a 429 for lack of credit or a 500 for a too long prompt stays what it is.
     repeatable = (status in REPEATABLE_STATUS or (status >= 500 and status != 501)) and reason in {
         Reason.RATE_LIMITED,
         Reason.PROVIDER_ERROR,
         Reason.TIMEOUT,
     }
-    hint = wait_hint_seconds(answer.headers, error, words, now) if repeatable else None
-    return Failure(reason, f"HTTP {status}: {words}"[:LIMIT_MESSAGE_CHARS], repeatable, hint)
+    hint = wait_hint_seconds(answer.headers, error, words, now, sent) if repeatable else None
+    return Failure(reason, f"HTTP {status}: {words}", repeatable, hint)
 
 
-def _reason(status: int, words: str, error: Mapping[str, Any] | None) -> Reason:
-    haystack = f"{_codes(error)} {words}" if error is not None else words
-    for reason, statuses, pattern in _BY_WORDS:
-        if status in statuses and pattern.search(haystack):
+def _reason(status: int, words: str, error: Mapping[str, Any] | None, sent: bytes) -> Reason:
+    by_status = _BY_STATUS.get(
+        status, Reason.INVALID_REQUEST if status < 500 and status != 409 else Reason.PROVIDER_ERROR
+    )
+    candidates = [(reason, pattern) for reason, statuses, pattern in _BY_WORDS if status in statuses]
+    codes = _codes(error or {})
+    for reason, pattern in candidates:
+        if pattern.search(codes):
             return reason
-    return _BY_STATUS.get(status, Reason.INVALID_REQUEST if status < 500 and status != 409 else Reason.PROVIDER_ERROR)
+    said = plain(words)
+    if status == 429:
+        candidates.append((Reason.CONTEXT_LENGTH_EXCEEDED, _TOO_LARGE))
+    if any(pattern.search(said) for _, pattern in candidates):
+        request = _what_prompts_say(sent)
+        said = without_echoes(said, request)
+        for reason, pattern in candidates:
+            if says(pattern, said, request) and (pattern is not _TOO_LARGE or _is_too_large(said)):
+                return reason
+    return by_status
+
+
+def _is_too_large(said: str) -> bool:
+    limit, requested = (int(number.replace(",", "") or 0) for number in _TOO_LARGE.findall(said)[0])
+    return 0 < limit < requested
+
+
+def _what_prompts_say(sent: bytes) -> str:
+    """A request in plain form without the name of the model, which servers quote in words of their own."""
+    if not sent:
+        return ""
+    return plain(dumps({name: value for name, value in loads(sent).items() if name != "model"}).decode())
 
 
 def _codes(error: Mapping[str, Any]) -> str:
     inner = error.get("innererror")
     codes = [error.get("code"), error.get("type"), inner.get("code") if isinstance(inner, dict) else None]
-    return " ".join(str(code) for code in codes if code)
+    metadata = error.get("metadata")
+    if isinstance(metadata, dict) and "flagged_input" in metadata:
+        codes.append("content_filter")  # OpenRouter's moderation, a 403
+    return " ".join(code for code in codes if isinstance(code, str))
 
 
 def _words(error: Mapping[str, Any]) -> str:
@@ -219,9 +268,9 @@ def _words(error: Mapping[str, Any]) -> str:
         nested = [str(metadata[key]) for key in ("provider_name", "raw", "reasons") if metadata.get(key)]
         if nested:
             message = f"{message} ({clean_text(': '.join(nested))})"
-    return " ".join(message.split())[: LIMIT_MESSAGE_CHARS * 4]
+    return " ".join(message.split())[:_READ_CHARS]
 
 
 def _plain_text(content: bytes) -> str:
-    text = " ".join(content[:2000].decode("utf-8", "replace").split())
+    text = " ".join(content[:_READ_CHARS].decode("utf-8", "replace").split())
     return "an HTML page" if text[:200].lower().startswith(("<!doctype", "<html")) else text or "no message"

@@ -17,12 +17,13 @@ _EPOCH = 1e9
 
 
 def wait_hint_seconds(
-    headers: Mapping[str, str], error: Mapping[str, Any] | None, words: str, now: float
+    headers: Mapping[str, str], error: Mapping[str, Any] | None, words: str, now: float, sent: bytes = b""
 ) -> float | None:
     """How long a server asks to wait; None: it does not say, or says rubbish. `now`: seconds since the epoch.
 
     Looked for in this order: `retry-after-ms`, `retry-after` in seconds or as a date, a field of the error or of its
-    metadata, words in the message, `...ratelimit...-reset...` of a limit that is used up.
+    metadata, words in the message that do not stand in what was `sent`, `...ratelimit...-reset...` of a limit that is
+    used up.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -31,7 +32,7 @@ def wait_hint_seconds(
     if header is not None:
         seconds = _number(header)
         return seconds if seconds is not None else _seconds_until(header, now)
-    for hint in (_in_fields(error or {}), _in_words(words)):
+    for hint in (_in_fields(error or {}), _in_words(words, sent)):
         if hint is not None:
             return hint
     return max(_resets(headers, now), default=None)
@@ -47,8 +48,8 @@ def _in_fields(error: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _in_words(words: str) -> float | None:
-    found = _IN_WORDS.search(words)
+def _in_words(words: str, sent: bytes) -> float | None:
+    found = next((found for found in _IN_WORDS.finditer(words) if found.group().encode() not in sent), None)
     if found is None:
         return None
     unit = found.group(2).lower()

@@ -32,7 +32,7 @@ def _shown(value: Any, guard: SecretsGuard) -> Any:
         return {name: _of_name(name, item, guard) for name, item in value.items()}
     if isinstance(value, list):
         return [_shown(item, guard) for item in value]
-    return value if not isinstance(value, str) or guard.safe(value) == value else WITHHELD
+    return WITHHELD if isinstance(value, str) and guard.quotes(value) else value
 
 
 def _of_name(name: str, value: Any, guard: SecretsGuard) -> Any:

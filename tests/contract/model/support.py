@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -93,13 +94,20 @@ class Stage:
     policy: RetryPolicy = QUICK
     environ: dict[str, str] = field(default_factory=dict)
 
-    def play(self, prompts: Mapping[str, Turns], *, whole: bool = True, **spec: Any) -> Played:
-        """Run the prompts as one batch. `whole`: every prompt must end, and the good ones well."""
+    def play(self, prompts: Mapping[str, Turns], *, whole: bool = True, in_prompt: bool = True, **spec: Any) -> Played:
+        """Run the prompts as one batch. `whole`: every prompt must end, and the good ones well.
+
+        `in_prompt`: turns stand in the prompts; words of an error that are to count must not: they are an echo.
+        """
         rows = [{"id": "good-1", "prompt": "A good one."}]
         rows += [
-            {"id": name, "prompt": f"Prompt {name}.\n```demo\n{json.dumps(turns)}\n```"}
+            {"id": name, "prompt": f"Prompt {name}.\n" + (f"```demo\n{json.dumps(turns)}\n```" if in_prompt else "")}
             for name, turns in prompts.items()
         ]
+        if not in_prompt:
+            self.model.play(
+                [{"match": f"Prompt {re.escape(name)}\\.", "turns": list(prompts[name])} for name in prompts]
+            )
         rows.append({"id": "good-2", "prompt": "Another good one."})
         played = self.run(rows, **spec)
         if whole:

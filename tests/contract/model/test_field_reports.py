@@ -242,7 +242,7 @@ def test_b13_every_form_of_the_wait_hint_is_obeyed_up_to_the_cap(stage: Stage) -
         "reset": {"headers": {"x-ratelimit-reset-requests": "250ms", "x-ratelimit-remaining-requests": "0"}},
         "body": {"body": error("Please try again in 0.2s.", "rate_limit_exceeded")},
     }
-    played = stage.play({name: [[{"status": 429, **hint}, OK]] for name, hint in hints.items()})
+    played = stage.play({name: [[{"status": 429, **hint}, OK]] for name, hint in hints.items()}, in_prompt=False)
 
     assert [name for name in hints if played.verdict(name) != COMPLETED] == []
     assert {len(played.requests[name]) for name in hints} == {2}
@@ -299,7 +299,7 @@ def test_b16_too_long_conversations_are_told_from_bad_requests_and_silent_cuts_a
         {**command("echo two"), "usage": {"prompt_tokens": 1000, "completion_tokens": 5}},
         {"content": "done", "usage": {"prompt_tokens": 400, "completion_tokens": 5}},
     ]
-    played = stage.play(prompts)
+    played = stage.play(prompts, in_prompt=False)
 
     for name in words:
         assert played.verdict(name) == ("failed", "ContextLengthExceeded")

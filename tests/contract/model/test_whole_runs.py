@@ -35,7 +35,7 @@ PASSING: list[dict[str, Any]] = [
 ]
 LASTING: list[tuple[Any, str]] = [
     ({"status": 400}, "InvalidRequest"),
-    ({"status": 400, "body": {"error": {"message": "prompt is too long"}}}, "ContextLengthExceeded"),
+    ({"status": 400, "body": {"error": {"message": "x", "code": "context_length_exceeded"}}}, "ContextLengthExceeded"),
     ({"status": 400, "body": {"error": {"message": "x", "code": "content_filter"}}}, "ContentFiltered"),
     ({"content": None, "finish_reason": "content_filter"}, "ContentFiltered"),
     ({"content": None}, "EmptyReply"),
@@ -196,6 +196,23 @@ def test_a_refused_key_or_model_stops_the_run_at_once_with_exit_code_2_and_what_
     again = stage.run(rows, batchSize=10, numWorkers=4)
     assert again.code == 0
     assert again.statistics["outcomes"]["completed"] == len(rows)
+
+
+def test_words_of_a_prompt_that_the_server_quotes_fail_that_prompt_and_no_other(stage: Stage) -> None:
+    words = "In Django the model Foo does not exist; insufficient_quota; the prompt is too long."
+    fault = {
+        "type": "extra_forbidden",
+        "loc": ["body", "seed"],
+        "msg": "Extra inputs are not permitted",
+        "input": words,
+    }
+    refusals: dict[str, dict[str, Any]] = {
+        "pydantic": {"status": 422, "body": {"detail": [fault]}},
+        "echo": {"status": 400, "body": {"error": {"message": f"bad request: {words}", "code": 400}}},
+    }
+    played = stage.play({name: [refusal] for name, refusal in refusals.items()})
+
+    assert {played.verdict(name) for name in refusals} == {("failed", "InvalidRequest")}
 
 
 def test_a_server_that_wants_a_key_says_which_variable_to_set(stage: Stage) -> None:
