@@ -47,6 +47,13 @@ def key_variable(base_url: str) -> str:
     return OPENROUTER_KEY if host == "openrouter.ai" or host.endswith(".openrouter.ai") else "OPENAI_API_KEY"
 
 
+def key_fault(key: str) -> str:
+    """Why a key cannot travel in an HTTP header; empty: it can."""
+    if key != key.strip():
+        return "begins or ends with a blank or a line break"
+    return "" if key.isascii() and key.isprintable() else "holds characters that no HTTP header takes"
+
+
 class PrefillInvalid(ValueError):
     """A text is no JSON list of messages; the message says where."""
 

@@ -118,6 +118,7 @@ GOOD: dict[str, Document | str] = {
     "providers-with-a-subdomain": at(
         "model", {"baseURL": "https://eu.openrouter.ai/api/v1", "openRouter": {"providers": {"sort": "price"}}}
     ),
+    "url-with-an-at-in-its-path": at("model.baseURL", "http://host/@team/v1"),
     "providers-empty-elsewhere": at("model", {"baseURL": "http://localhost:1/v1", "openRouter": {"providers": {}}}),
     "temperature-0": at("model.sampling.temperature", 0),
     "top-p-1": at("model.sampling.topP", 1),
@@ -286,6 +287,10 @@ BAD: dict[str, Document | str] = {
     "url-without-host": at("model.baseURL", "https:///v1"),
     "url-other-scheme": at("output.s3.endpointURL", "minio:9000"),
     "url-port": at("model.baseURL", "http://host:99999/v1"),
+    "url-with-a-password": at("model.baseURL", "http://joe:word@host/v1"),
+    "url-with-a-user": at("model.baseURL", "http://joe@host/v1"),
+    "url-with-a-query": at("model.baseURL", "http://host/v1?api-version=1"),
+    "url-with-a-fragment": at("model.baseURL", "http://host/v1#x"),
     "uri-port": at("dataset", {"uri": "https://host:99999/a.jsonl"}),
     "bucket-upper": at("output.s3.bucket", "Results"),
     "prefix-slash-first": at("output.s3.prefix", "/a"),

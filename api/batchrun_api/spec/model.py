@@ -9,7 +9,9 @@ from batchrun_api.spec.base import ApiModel, HttpURL, Rule, SecretKeyRef, ShortT
 
 DEFAULT_MODEL = "anthropic/claude-sonnet-4.6"
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
-_OPENROUTER_PATTERN = "^https?://([^/?#@]*@)?([A-Za-z0-9-]+[.])*openrouter[.]ai(:[0-9]*)?([/?#].*)?$"
+_OPENROUTER_PATTERN = "^https?://([A-Za-z0-9-]+[.])*openrouter[.]ai(:[0-9]*)?(/.*)?$"
+_WITHOUT_USER_PATTERN = "^https?://[^/?#@]*([/?#].*)?$"
+_WITHOUT_QUERY_PATTERN = "^[^?#]*$"
 """In the common ground of Python's and CEL's expressions."""
 
 NOT_IN_EXTRA_BODY = {
@@ -146,6 +148,18 @@ class Model(ApiModel):
     """How long a server that is down is waited for, in seconds, before the waiting prompts fail and later run again."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"self.baseURL.matches('{_WITHOUT_USER_PATTERN}')",
+            message="baseURL must not hold a user name or password, for it is shown and logged: put the key into the "
+            "Secret of apiKeySecretRef (on one machine: into OPENAI_API_KEY)",
+            holds=lambda self: re.search(_WITHOUT_USER_PATTERN, self.base_url) is not None,
+        ),
+        Rule(
+            cel=f"self.baseURL.matches('{_WITHOUT_QUERY_PATTERN}')",
+            message="baseURL must not hold a query or fragment, for paths are added at its end: leave out what begins "
+            "with ? or # (Azure OpenAI needs no api-version at https://NAME.openai.azure.com/openai/v1)",
+            holds=lambda self: re.search(_WITHOUT_QUERY_PATTERN, self.base_url) is not None,
+        ),
         Rule(
             # The API server judges the default {} before it fills in what lies below it.
             cel="!(has(self.openRouter) && has(self.openRouter.providers) && "

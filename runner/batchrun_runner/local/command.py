@@ -94,8 +94,10 @@ def _complain(text: str, error: Exception | None = None) -> None:
     """The code is the one that the condition has on a cluster: what people search for."""
     reason = getattr(error, "reason", "")
     code = f" ({reason})" if reason else ""
+    # Servers' words may hold control sequences of terminals.
+    shown = "".join(char if char.isprintable() or char == "\n" else " " for char in f"{text}{code}")
     with suppress(OSError):
-        sys.stderr.write(f"{text}{code}\n")
+        sys.stderr.write(f"{shown}\n")
 
 
 def _what_is_wrong(folder: Path, error: Exception) -> str:

@@ -12,7 +12,14 @@ from batchrun_api.spec.model import OPENROUTER_URL
 from batchrun_runner import settings as run_settings
 from batchrun_runner.dataset.sources import Source, file_source, source_of, text_source
 from batchrun_runner.documents import RunFile
-from batchrun_runner.settings import OPENROUTER_KEY, PrefillInvalid, RunSettings, key_variable, prefill_messages
+from batchrun_runner.settings import (
+    OPENROUTER_KEY,
+    PrefillInvalid,
+    RunSettings,
+    key_fault,
+    key_variable,
+    prefill_messages,
+)
 
 DEMO_MODEL = "demo/scripted"
 
@@ -88,8 +95,8 @@ def _api_key(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> str |
     key = environ.get(variable) or None
     if key is None and variable == OPENROUTER_KEY:
         raise BadInput(f"{file}: spec.model.baseURL is openrouter.ai, which needs a key: set {variable}")
-    if key is not None and not (key.isascii() and key.isprintable()):
-        raise BadInput(f"{variable} holds characters that no HTTP header takes: copy the key again")
+    if key is not None and (fault := key_fault(key)):
+        raise BadInput(f"{variable} {fault}: copy the key again")
     return key
 
 

@@ -14,7 +14,7 @@ from batchrun_runner.model.clean import dumps
 from batchrun_runner.model.errors import ModelError, model_error
 from batchrun_runner.model.failures import Failure, of_answer
 from batchrun_runner.model.gate import Caller, Gate, Held, Standstill, Tell
-from batchrun_runner.model.guard import SecretsGuard
+from batchrun_runner.model.guard import SecretsGuard, secret_values
 from batchrun_runner.model.policy import RetryPolicy, Surroundings
 from batchrun_runner.model.reply import Reply, read_reply
 from batchrun_runner.model.request import Message, body_of, standing_fields
@@ -56,7 +56,7 @@ class ModelClient:
         self._calls_in_text = model.calls_in_text == "Parse"
         self._policy = policy
         self._around = around
-        self._guard = SecretsGuard([api_key, *secrets])
+        self._guard = SecretsGuard([*secrets, *secret_values(model.extra_body)], api_key)
         self._wire = Wire(model.base_url, api_key)
         self._gate = Gate(policy, around, lambda standstill: tell(self._safe(standstill)))
 
@@ -90,7 +90,7 @@ class ModelClient:
         caller = Caller(lambda failure: held(replace(failure, message=self._guard.safe(failure.message))))
         answer = await self._ask(body, caller)
         return read_reply(
-            answer,
+            self._guard.without_key(answer),
             offered,
             taken=_call_ids(messages),
             salt=str(len(messages)),

@@ -1,14 +1,20 @@
 """Foreign words that are about to be stored or logged: do they quote a secret?"""
 
-from collections.abc import Iterable
+import json
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from batchrun_runner.model.echoes import LEAST_COMMON_CHARS, pieces, plain
 from batchrun_runner.model.failures import Failure
 
+REMOVED = "(removed: the API key)"
 WITHHELD = "(the server's words are withheld: they quote a secret)"
 LIMIT_MESSAGE_CHARS = 500
+_SECRET_NAME = re.compile(
+    r"api_?key|secret|passw|authorization|credential|bearer|cookie|(access|auth|session|security)_?token|^token$"
+)
 
 _T = TypeVar("_T")
 
@@ -16,10 +22,14 @@ _T = TypeVar("_T")
 class SecretsGuard:
     """Withholds texts that share a piece of at least 16 characters (or the whole, if shorter) with a secret.
 
-    However often the text was escaped for JSON.
+    However often the text was escaped for JSON. And takes the key out of replies.
     """
 
-    def __init__(self, secrets: Iterable[str | None]) -> None:
+    def __init__(self, secrets: Iterable[str | None], key: str | None = None) -> None:
+        # A server without keys is given words such as EMPTY or ollama, which replies may well hold.
+        is_real = key is not None and len(key) >= LEAST_COMMON_CHARS
+        self._key_forms = {key, json.dumps(key)[1:-1]} if key is not None and is_real else set()
+        secrets = [*secrets, key]
         hidden = {plain(secret) for secret in secrets if secret} - {""}
         self._pieces: dict[int, set[str]] = {}
         for secret in hidden:
@@ -40,3 +50,32 @@ class SecretsGuard:
         if not isinstance(result, Failure):
             return result
         return replace(result, message=self.safe(result.message)[:LIMIT_MESSAGE_CHARS])
+
+    def without_key(self, value: Any) -> Any:
+        """A JSON value with a note in place of the key, in every string of it."""
+        if isinstance(value, str):
+            for form in self._key_forms:
+                value = value.replace(form, REMOVED)
+            return value
+        if isinstance(value, list):
+            return [self.without_key(item) for item in value]
+        if isinstance(value, dict):
+            return {self.without_key(name): self.without_key(item) for name, item in value.items()}
+        return value
+
+
+def names_secret(name: str) -> bool:
+    """Whether a field's name says that its value is a secret."""
+    return _SECRET_NAME.search(name.lower().replace("-", "_")) is not None
+
+
+def secret_values(value: Any, *, is_secret: bool = False) -> Iterator[str]:
+    """The texts in a JSON value that stand below a name that says that they are secrets."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from secret_values(item, is_secret=is_secret or names_secret(name))
+    elif isinstance(value, list):
+        for item in value:
+            yield from secret_values(item, is_secret=is_secret)
+    elif is_secret and isinstance(value, str):
+        yield value

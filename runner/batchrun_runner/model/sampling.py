@@ -1,19 +1,15 @@
 """What a model was asked with, as a trajectory keeps it."""
 
-import re
 from typing import Any
 
 from batchrun_runner.model.clean import dumps
-from batchrun_runner.model.guard import SecretsGuard
+from batchrun_runner.model.guard import SecretsGuard, names_secret
 from batchrun_runner.model.request import standing_fields
 from batchrun_runner.settings import RunSettings
 
 WITHHELD = "(withheld)"
 _TRANSPORT = frozenset({"model", "stream", "stream_options"})
 """Fields of a request that say nothing of how the answer is drawn; the model has a column of its own."""
-_SECRET_NAME = re.compile(
-    r"api_?key|secret|passw|authorization|credential|bearer|cookie|(access|auth|session|security)_?token|^token$"
-)
 
 
 def sampling_of(settings: RunSettings) -> str:
@@ -36,4 +32,4 @@ def _shown(value: Any, guard: SecretsGuard) -> Any:
 
 
 def _of_name(name: str, value: Any, guard: SecretsGuard) -> Any:
-    return WITHHELD if _SECRET_NAME.search(name.lower().replace("-", "_")) else _shown(value, guard)
+    return WITHHELD if names_secret(name) else _shown(value, guard)

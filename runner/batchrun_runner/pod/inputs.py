@@ -7,10 +7,12 @@ from pydantic import ValidationError
 
 from batchrun_api.conditions import Reason
 from batchrun_api.names import PREFILL_FILE
+from batchrun_api.outcomes import Reason as OutcomeReason
 from batchrun_api.spec import BatchRun
 from batchrun_api.wording import plain_words
 from batchrun_runner import settings as run_settings
-from batchrun_runner.settings import Owner, PrefillInvalid, RunSettings, prefill_messages
+from batchrun_runner.model.errors import StopRun
+from batchrun_runner.settings import Owner, PrefillInvalid, RunSettings, key_fault, prefill_messages
 from batchrun_runner.storage.s3 import run_store
 from batchrun_runner.storage.store import ObjectStore
 
@@ -22,7 +24,7 @@ class ConfigurationInvalid(Exception):
 
 
 def read_settings(config: Path, environ: Mapping[str, str], *, prefill: Path = Path(PREFILL_FILE)) -> RunSettings:
-    """The run's settings. Raises ConfigurationInvalid."""
+    """The run's settings. Raises ConfigurationInvalid, or StopRun for a key that cannot be sent."""
     try:
         run = BatchRun.model_validate_json(config.read_bytes())
         messages = prefill_messages(prefill.read_text()) if prefill.exists() else ()
@@ -36,7 +38,10 @@ def read_settings(config: Path, environ: Mapping[str, str], *, prefill: Path = P
         raise ConfigurationInvalid("spec.output: is needed on a cluster; name the bucket in output.s3")
     meta = run.metadata
     owner = Owner(meta.uid or "", meta.namespace or "", meta.name)
-    return run_settings.from_batchrun(run, owner=owner, prefill_messages=messages, environ=environ)
+    settings = run_settings.from_batchrun(run, owner=owner, prefill_messages=messages, environ=environ)
+    if settings.api_key is not None and (fault := key_fault(settings.api_key)):
+        raise StopRun(OutcomeReason.INVALID_CREDENTIALS, f"the key {fault}")
+    return settings
 
 
 def open_store(settings: RunSettings) -> ObjectStore:

@@ -198,6 +198,15 @@ def test_a_refused_key_or_model_stops_the_run_at_once_with_exit_code_2_and_what_
     assert again.statistics["outcomes"]["completed"] == len(rows)
 
 
+def test_words_of_a_server_cannot_steer_the_terminal(stage: Stage) -> None:
+    stage.model.play([{"match": "", "turns": [{"status": 404, "body": {"error": {"message": "\x1b[2J\r\x9bgone"}}}]}])
+    played = stage.run([{"id": "p", "prompt": "Prompt."}])
+    [line] = played.err.splitlines()
+    assert line.startswith("ModelNotFound: HTTP 404:")
+    assert "gone" in line
+    assert line.isprintable()
+
+
 def test_words_of_a_prompt_that_the_server_quotes_fail_that_prompt_and_no_other(stage: Stage) -> None:
     words = "In Django the model Foo does not exist; insufficient_quota; the prompt is too long."
     fault = {

@@ -134,8 +134,24 @@ def test_a_mistake_is_said_in_words_of_the_file(place: tuple[str, ...], value: A
      "http://user:pass@host:1/v1", "https://host?x=1", "http://host:08000/v1", "http://höst/v1", "http://10.0.0.1:9000"],
 )  # fmt: skip
 def test_a_web_address_is_taken(url: str) -> None:
-    assert errors_of(with_value(("model", "baseURL"), url)) == []
+    assert errors_of(with_value(("output", "s3"), {"bucket": "results", "endpointURL": url})) == []
     assert errors_of(with_value(("dataset", "uri"), url)) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("http://joe:password@host/v1", "must not hold a user name or password"),
+        ("http://joe@host", "must not hold a user name or password"),
+        ("http://host/v1?api-version=1", "must not hold a query or fragment"),
+        ("http://host/v1#part", "must not hold a query or fragment"),
+    ],
+)
+def test_a_base_url_that_would_be_shown_or_broken_is_refused_with_the_fix(url: str, says: str) -> None:
+    [words] = [plain_words(detail) for detail in errors_of(with_value(("model", "baseURL"), url))]
+    assert f"baseURL {says}" in words
+    assert "password@" not in words
+    assert errors_of(with_value(("model", "baseURL"), "http://host:1/@team/v1")) == []
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from batchrun_api.outcomes import Reason
 from batchrun_runner.model.errors import FailPrompt, ModelError, StopRun
-from batchrun_runner.model.guard import WITHHELD, SecretsGuard
+from batchrun_runner.model.guard import REMOVED, WITHHELD, SecretsGuard
 
 OK = {"content": "fine"}
 DJANGO = "In Django the model Foo does not exist, says makemigrations.\nWhy?"
@@ -154,3 +154,28 @@ async def test_a_key_where_the_message_is_cut_is_seen_before_the_cut(lab: Any) -
         message = f"{'z' * before} Bearer {lab.api_key}"
         assert (await fails(lab, {"status": 400, "body": {"error": {"message": message}}})).message == WITHHELD
     assert len((await fails(lab, {"status": 400, "body": {"error": {"message": "z" * 3000}}})).message) == 500
+
+
+async def test_a_secret_of_extra_body_is_one_for_messages_too(lab: Any) -> None:
+    extra = {"gateway": {"api_token": "no secret by its name", "access_token": ["in-the-body-4711"]}, "top_k": 40}
+    refused = {"status": 400, "body": {"error": {"message": f"bad field in {json.dumps(extra)}"}}}
+    assert (await fails(lab, refused, extra_body=extra)).message == WITHHELD
+    harmless = {"status": 400, "body": {"error": {"message": "bad field top_k: 40"}}}
+    assert (await fails(lab, harmless, extra_body=extra)).message == "HTTP 400: bad field top_k: 40"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_key_in_a_reply_is_replaced(lab: Any, stream: bool) -> None:
+    lab.api_key = 'sk-or-v1-0123"456789abcdef'
+    arguments = json.dumps({"command": f"echo {lab.api_key}"})
+    call = {"id": "c1", "type": "function", "function": {"name": "terminal", "arguments": arguments}}
+    message = {"role": "assistant", "content": f"It is {lab.api_key}.", "reasoning": lab.api_key, "tool_calls": [call]}
+    reply = await lab.ask({"message": message}, stream=stream)
+    assert (reply.text, reply.reasoning) == (f"It is {REMOVED}.", REMOVED)
+    assert reply.calls[0].arguments == {"command": f"echo {REMOVED}"}
+    assert "456789" not in repr(reply)
+
+
+async def test_a_word_in_place_of_a_key_may_stand_in_replies(lab: Any) -> None:
+    lab.api_key = "EMPTY"
+    assert (await lab.ask({"content": "The list is EMPTY."})).text == "The list is EMPTY."

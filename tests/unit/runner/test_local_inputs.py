@@ -40,6 +40,8 @@ def test_each_key_goes_to_its_own_servers_only(tmp_path: Path) -> None:
         (OPENROUTER, {"OPENAI_API_KEY": "x"}, "set OPENROUTER_API_KEY"),
         (OPENROUTER, {"OPENROUTER_API_KEY": "sk-\u00e9"}, "OPENROUTER_API_KEY holds characters"),
         ("http://localhost/v1", {"OPENAI_API_KEY": "a\nb"}, "OPENAI_API_KEY holds characters"),
+        ("http://localhost/v1", {"OPENAI_API_KEY": "sk-1 "}, "OPENAI_API_KEY begins or ends with a blank"),
+        ("http://localhost/v1", {"OPENAI_API_KEY": "  "}, "OPENAI_API_KEY begins or ends with a blank"),
         ("http://[:::::]/v1", {}, "spec.model.baseURL is no web address"),
     ],
 )
