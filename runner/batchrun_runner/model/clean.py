@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import orjson
@@ -36,21 +37,25 @@ def has_no_number(value: Any) -> bool:
 
 def clean(value: Any) -> Any:
     """The JSON value with every string in it cleaned, keys too; however deep it is."""
+    return with_strings(value, clean_text)
+
+
+def with_strings(value: Any, changed: Callable[[str], str]) -> Any:
+    """A copy of the JSON value in which every string, keys too, is what `changed` makes of it; however deep it is."""
     holder = [value]
     unfinished: list[Any] = [holder]
     while unfinished:
         node = unfinished.pop()
         for key, item in node.items() if isinstance(node, dict) else enumerate(node):
             if isinstance(item, str):
-                node[key] = clean_text(item)
-            elif isinstance(item, (list, dict)):
-                node[key] = _copied(item)
+                node[key] = changed(item)
+            elif isinstance(item, list):
+                node[key] = list(item)
+                unfinished.append(node[key])
+            elif isinstance(item, dict):
+                node[key] = {changed(str(name)): inner for name, inner in item.items()}
                 unfinished.append(node[key])
     return holder[0]
-
-
-def _copied(node: list[Any] | dict[Any, Any]) -> list[Any] | dict[str, Any]:
-    return list(node) if isinstance(node, list) else {clean_text(str(key)): item for key, item in node.items()}
 
 
 def loads(data: bytes | str) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from batchrun_runner.model.clean import with_strings
 from batchrun_runner.model.echoes import LEAST_COMMON_CHARS, pieces, plain
 from batchrun_runner.model.failures import Failure
 
@@ -53,15 +54,12 @@ class SecretsGuard:
 
     def without_key(self, value: Any) -> Any:
         """A JSON value with a note in place of the key, in every string of it."""
-        if isinstance(value, str):
-            for form in self._key_forms:
-                value = value.replace(form, REMOVED)
-            return value
-        if isinstance(value, list):
-            return [self.without_key(item) for item in value]
-        if isinstance(value, dict):
-            return {self.without_key(name): self.without_key(item) for name, item in value.items()}
-        return value
+        return with_strings(value, self._without_key) if self._key_forms else value
+
+    def _without_key(self, text: str) -> str:
+        for form in self._key_forms:
+            text = text.replace(form, REMOVED)
+        return text
 
 
 def names_secret(name: str) -> bool:

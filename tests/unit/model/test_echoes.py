@@ -179,3 +179,11 @@ async def test_a_key_in_a_reply_is_replaced(lab: Any, stream: bool) -> None:
 async def test_a_word_in_place_of_a_key_may_stand_in_replies(lab: Any) -> None:
     lab.api_key = "EMPTY"
     assert (await lab.ask({"content": "The list is EMPTY."})).text == "The list is EMPTY."
+
+
+async def test_a_reply_of_any_depth_is_looked_through(lab: Any) -> None:
+    lab.api_key = "sk-or-v1-0123456789abcdef"
+    deep = '{"a": ' * 900 + json.dumps(lab.api_key) + "}" * 900
+    body = f'{{"choices": [{{"message": {{"content": "fine", "reasoning_details": {deep}}}}}]}}'
+    reply = await lab.ask({"body": body})
+    assert (reply.text, lab.api_key in repr(reply)) == ("fine", False)
