@@ -149,13 +149,14 @@ class Model(ApiModel):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=f"self.baseURL.matches('{_WITHOUT_USER_PATTERN}')",
+            # The API server judges the default {} before it fills in what lies below it.
+            cel=f"!has(self.baseURL) || self.baseURL.matches('{_WITHOUT_USER_PATTERN}')",
             message="baseURL must not hold a user name or password, for it is shown and logged: put the key into the "
             "Secret of apiKeySecretRef (on one machine: into OPENAI_API_KEY)",
             holds=lambda self: re.search(_WITHOUT_USER_PATTERN, self.base_url) is not None,
         ),
         Rule(
-            cel=f"self.baseURL.matches('{_WITHOUT_QUERY_PATTERN}')",
+            cel=f"!has(self.baseURL) || self.baseURL.matches('{_WITHOUT_QUERY_PATTERN}')",
             message="baseURL must not hold a query or fragment, for paths are added at its end: leave out what begins "
             "with ? or # (Azure OpenAI needs no api-version at https://NAME.openai.azure.com/openai/v1)",
             holds=lambda self: re.search(_WITHOUT_QUERY_PATTERN, self.base_url) is not None,
