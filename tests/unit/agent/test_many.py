@@ -24,7 +24,7 @@ PASSING: list[dict[str, Any]] = [
 ]
 LASTING: list[tuple[dict[str, Any], Reason]] = [
     ({"status": 400}, Reason.INVALID_REQUEST),
-    ({"status": 400, "body": {"error": {"message": "prompt is too long"}}}, Reason.CONTEXT_LENGTH_EXCEEDED),
+    ({"status": 400, "body": {"error": {"code": "context_length_exceeded"}}}, Reason.CONTEXT_LENGTH_EXCEEDED),
     ({"content": None, "finish_reason": "content_filter"}, Reason.CONTENT_FILTERED),
     ({"content": None}, Reason.EMPTY_REPLY),
     ({"status": 503}, Reason.PROVIDER_ERROR),
