@@ -131,7 +131,7 @@ class Batch:
         lease: SandboxLease | None = None
         try:
             lease = await self.sandboxes.open(request)
-            await prepare(lease, row, self.settings.spec.sandbox.command_timeout_seconds)
+            await prepare(lease, row, sandbox.command_timeout_seconds)
         except SandboxUnavailable as error:
             result = self._failed(row, error.reason, error.detail)
         except SetupFailed as error:

@@ -10,12 +10,19 @@ def clean_text(text: str) -> str:
     return text
 
 
+def without_controls(text: str, *, kept: str = "") -> str:
+    """The text with a blank for each character that is not printable, such as a terminal's control sequences have;
+    those in `kept` stay.
+    """
+    return "".join(char if char.isprintable() or char in kept else " " for char in text)
+
+
 def one_line(text: str, limit_chars: int = 300) -> str:
     """The text without line breaks and other control characters, its middle left out where it is too long.
 
     Programs say first what they do and last what went wrong, so both ends are kept.
     """
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    line = " ".join(without_controls(text).split())
     if len(line) <= limit_chars:
         return line
     head = limit_chars // 3

@@ -44,6 +44,7 @@ from batchrun_runner.stopping import Stop
 from batchrun_runner.storage.errors import InTheWay, StorageError, StorageFull
 from batchrun_runner.storage.folder import FolderStore
 from batchrun_runner.storage.os_errors import DISK_FULL
+from batchrun_runner.text import without_controls
 
 _RUN_AGAIN = "the same command runs these prompts again"
 _GOES_ON = "What is finished is stored; the same command goes on."
@@ -95,7 +96,7 @@ def _complain(text: str, error: Exception | None = None) -> None:
     reason = getattr(error, "reason", "")
     code = f" ({reason})" if reason else ""
     # Servers' words may hold control sequences of terminals.
-    shown = "".join(char if char.isprintable() or char == "\n" else " " for char in f"{text}{code}")
+    shown = without_controls(f"{text}{code}", kept="\n")
     with suppress(OSError):
         sys.stderr.write(f"{shown}\n")
 

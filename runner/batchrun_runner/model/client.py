@@ -11,7 +11,6 @@ from typing import Any, Self
 from batchrun_api.outcomes import Reason
 from batchrun_api.spec.model import Model
 from batchrun_runner.model.clean import dumps
-from batchrun_runner.model.errors import ModelError, model_error
 from batchrun_runner.model.failures import Failure, of_answer
 from batchrun_runner.model.gate import Caller, Gate, Held, Standstill, Tell
 from batchrun_runner.model.guard import SecretsGuard, secret_values
@@ -58,7 +57,7 @@ class ModelClient:
         self._around = around
         self._guard = SecretsGuard([*secrets, *secret_values(model.extra_body)], api_key)
         self._wire = Wire(model.base_url, api_key)
-        self._gate = Gate(policy, around, lambda standstill: tell(self._safe(standstill)))
+        self._gate = Gate(policy, around, tell)
 
     @classmethod
     def from_settings(cls, settings: RunSettings, tell: Tell = _tell_nobody) -> Self:
@@ -87,8 +86,7 @@ class ModelClient:
         """
         offered = [] if final else tools
         body = dumps(body_of(self._fields, messages, offered))
-        caller = Caller(lambda failure: held(replace(failure, message=self._guard.safe(failure.message))))
-        answer = await self._ask(body, caller)
+        answer = await until_done(lambda: self._attempt(body), self._policy, self._around, self._gate, Caller(held))
         return read_reply(
             self._guard.without_key(answer),
             offered,
@@ -97,16 +95,11 @@ class ModelClient:
             calls_in_text=self._calls_in_text,
         )
 
-    def _safe(self, standstill: Standstill) -> Standstill:
-        return replace(standstill, words=self._guard.safe(standstill.words))
-
-    async def _ask(self, body: bytes, caller: Caller) -> dict[str, Any]:
-        try:
-            return await until_done(lambda: self._attempt(body), self._policy, self._around, self._gate, caller)
-        except ModelError as error:
-            raise model_error(error.reason, self._guard.safe(error.message)) from None
-
     async def _attempt(self, body: bytes) -> dict[str, Any] | Failure:
+        """What the server says of failures is made safe here, once for all who hear of them."""
+        return self._guard.shown(await self._answer(body))
+
+    async def _answer(self, body: bytes) -> dict[str, Any] | Failure:
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 answer = await self._wire.post(body)
@@ -114,7 +107,7 @@ class ModelClient:
             return Failure(Reason.TIMEOUT, f"no complete reply within {self._timeout_seconds} s", repeatable=True)
         except ConnectionLost as error:
             return Failure(Reason.PROVIDER_ERROR, str(error), repeatable=True, unreachable=error.unreachable)
-        return self._guard.shown(of_answer(answer, self._around.wall_clock(), body))
+        return of_answer(answer, self._around.wall_clock(), body)
 
     async def aclose(self) -> None:
         """Close all connections."""

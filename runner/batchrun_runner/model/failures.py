@@ -121,7 +121,7 @@ _CODE_WORDS: dict[str, int] = {
 
 
 def of_answer(answer: Answer, now: float, sent: bytes = b"") -> dict[str, Any] | Failure:
-    """The chat completion object of an answer, or why it is none.
+    """The chat completion object of an answer with the one choice that counts, or why it is none.
 
     `now`: seconds since the epoch, for wait hints that are dates. `sent`: the request's body, whose echo decides
     nothing.
@@ -146,14 +146,23 @@ def of_answer(answer: Answer, now: float, sent: bytes = b"") -> dict[str, Any] |
     choices = body.get("choices")
     if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
         return Failure(Reason.PROVIDER_ERROR, "the reply has no choices", repeatable=True)
-    choice = choices[0]
+    choice = _first_choice(choices)
     if isinstance(choice.get("error"), dict):
         return _failure(_status_of(choice["error"]), choice["error"], answer, now, sent)
     if choice.get("finish_reason") == "error":
         return Failure(Reason.PROVIDER_ERROR, "the reply ended with finish_reason error", repeatable=True)
     if not isinstance(choice.get("message"), dict):
         return Failure(Reason.PROVIDER_ERROR, "the reply has no message", repeatable=True)
-    return body
+    return {**body, "choices": [choice]}
+
+
+def _first_choice(choices: list[Any]) -> dict[str, Any]:
+    """The one with index 0, wherever it stands; the first, which is an object, where none says so."""
+    first: dict[str, Any] = choices[0]
+    for choice in choices:
+        if isinstance(choice, dict) and choice.get("index") == 0 and isinstance(choice.get("message"), dict):
+            return choice
+    return first
 
 
 def _elsewhere(status: int, location: str) -> Failure:

@@ -65,7 +65,7 @@ def read_reply(
     `tools`: the schemas that were offered. `taken`: call ids that the conversation has used. `salt`: see `read_calls`.
     `calls_in_text`: calls that the server left in the text are read from there.
     """
-    choice = _first_choice(body["choices"])
+    choice = body["choices"][0]
     message = _readable(choice["message"])
     parts = split(message)
     if calls_in_text and tools and not message.get("tool_calls"):
@@ -89,14 +89,6 @@ def read_reply(
         message=_to_send_back(message, calls),
         notes=parts.notes,
     )
-
-
-def _first_choice(choices: Sequence[Any]) -> Mapping[str, Any]:
-    """The one with index 0, wherever it stands; the first where none says so."""
-    for choice in choices:
-        if isinstance(choice, dict) and choice.get("index") == 0 and isinstance(choice.get("message"), dict):
-            return choice
-    return choices[0]  # type: ignore[no-any-return]  # `failures.of_answer` has looked at it
 
 
 def _readable(message: Mapping[str, Any]) -> dict[str, Any]:
