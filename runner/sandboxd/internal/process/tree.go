@@ -9,7 +9,10 @@ import (
 // tagVariable marks every process of one command, through forks and new sessions.
 const tagVariable = "BATCHRUN_EXEC_ID"
 
-const killPatience = 2 * time.Second
+const (
+	killPatience = 2 * time.Second
+	killRounds   = 10 // on a busy machine one look takes longer than the patience, and the killed need their turn to die
+)
 
 // Group is what one command started: its leader's session, its tag, and the time of its start.
 type Group struct {
@@ -96,7 +99,8 @@ func KillAll() {
 }
 
 func killUntilNone(find func() []int) {
-	for deadline := time.Now().Add(killPatience); time.Now().Before(deadline); {
+	began := time.Now()
+	for round := 0; round < killRounds || time.Since(began) < killPatience; round++ {
 		pids := find()
 		if len(pids) == 0 {
 			return
