@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from batchrun_api.own_container import OwnContainer
 from batchrun_api.text import counted
 
 REJECTED_ROWS = "rejected.jsonl"
@@ -29,6 +30,8 @@ class PlannedBatch(PlanModel):
     """Bytes of this batch's rows."""
     images: list[Annotated[int, Field(ge=-1)]]
     """For each prompt of the batch, in order, the index into `Plan.images`; -1 is the run's default image."""
+    containers: list[Annotated[int, Field(ge=-1)]] = Field(default_factory=list)
+    """The same into `Plan.containers`; -1 is as the run says. Empty: so are all of them."""
 
 
 class PlanCounts(PlanModel):
@@ -70,6 +73,8 @@ class Plan(PlanModel):
     counts: PlanCounts
     images: list[str] = Field(default_factory=list)
     """Image names that rows ask for, each once."""
+    containers: list[OwnContainer] = Field(default_factory=list)
+    """Users and resources that rows ask for, each combination once."""
     batches: list[PlannedBatch] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     """For people, a sentence each, a few at most: rows that were skipped, and what is stored and damaged."""

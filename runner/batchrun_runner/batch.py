@@ -118,13 +118,14 @@ class Batch:
 
     async def _attempt(self, index: int, row: PromptRow) -> tuple[SandboxLease | None, PromptResult]:
         sandbox = self.settings.spec.sandbox
-        limits = sandbox.resources.limits
+        limits = row.container.over(sandbox.resources).limits
         request = SandboxRequest(
             index,
             row.image,
             row.cwd,
             memory=str(limits.memory or ""),
             cpus=str(limits.cpu or ""),
+            user=row.container.user,
             network=sandbox.network.mode,
         )
         start = self.monotonic()

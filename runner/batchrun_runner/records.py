@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from batchrun_api.outcomes import Outcome, Reason
+from batchrun_api.own_container import AS_THE_RUN_SAYS, OwnContainer
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ class PromptRow:
     max_turns: int | None = None
     """Model calls for this prompt; None: `agent.maxTurns`."""
     verify: Verify | None = None
+    container: OwnContainer = AS_THE_RUN_SAYS
+    """Its own user and resources."""
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
@@ -78,6 +81,8 @@ class PromptRow:
         if "verify" in values:
             verify = values["verify"]
             values["verify"] = Verify(verify["command"], _files(verify["files"]), verify["timeout_seconds"])
+        if "container" in values:
+            values["container"] = OwnContainer.model_validate(values["container"])
         return cls(**values)
 
 

@@ -88,11 +88,25 @@ class Sandbox(ApiModel):
     image_pull_timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
     """How long a failing pull may be tried again before that prompt fails with ImageUnavailable."""
     resources: Resources = SANDBOX_RESOURCES
-    """Requests and limits of one sandbox."""
+    """Requests and limits of one sandbox. A row may set its own, within maxResources."""
+    max_resources: ResourceList = Field(default_factory=ResourceList)
+    """The most that a row may ask for. Kinds that are left out: the limits in resources."""
     network: Network = Field(default_factory=Network)
     """The network of a sandbox's commands."""
     command_timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = 120
     """Longest time of one command in seconds; also the cap for what the model asks for."""
+
+    @property
+    def largest(self) -> ResourceList:
+        """The most that a row may ask for; None: as much as it likes."""
+        most, limits = self.max_resources, self.resources.limits
+        return ResourceList(
+            cpu=most.cpu if most.cpu is not None else limits.cpu,
+            memory=most.memory if most.memory is not None else limits.memory,
+            ephemeral_storage=(
+                most.ephemeral_storage if most.ephemeral_storage is not None else limits.ephemeral_storage
+            ),
+        )
 
     def rewritten(self, image: str) -> str:
         """The name by which `image` is asked for: that of the first rule that matches, else as it is."""

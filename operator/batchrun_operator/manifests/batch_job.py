@@ -3,13 +3,14 @@
 from batchrun_api import names
 from batchrun_api.messages import SandboxSignal, Signals
 from batchrun_api.outcomes import Reason
+from batchrun_api.own_container import AS_THE_RUN_SAYS, OwnContainer
 from batchrun_api.plan import Plan, PlannedBatch
 from batchrun_api.spec.sandbox import ResourceList, Resources
 from batchrun_operator.manifests.images import is_image_reference, is_same_image
 from batchrun_operator.manifests.meta import Manifest, Role, Subject, step_labels
 from batchrun_operator.manifests.pods import job, pod_spec, runner_container, runner_mounts, step_arguments
 from batchrun_operator.manifests.resources import container_resources, pod_resources
-from batchrun_operator.manifests.security import runner_security, sandbox_security
+from batchrun_operator.manifests.security import UserIds, runner_security, sandbox_security
 from batchrun_operator.manifests.volumes import (
     COPIED_FILES,
     HELPER_VOLUME,
@@ -34,17 +35,19 @@ def batch_job(subject: Subject, plan: Plan, batch: PlannedBatch, attempt: int) -
     shared = [{"name": HELPER_VOLUME, "emptyDir": {}}]
     private = [volume for index in range(len(images)) for volume in private_shm(f"shm-{index}").volumes]
     asked_for = [subject.spec.sandbox.rewritten(image) if is_image_reference(image) else image for image in images]
+    own = sandbox_containers(plan, batch)
+    resources = [item.over(subject.spec.sandbox.resources) for item in own]
     containers = [
         _runner(subject, batch, attempt, mounted),
-        *(_sandbox(subject, index, image) for index, image in enumerate(asked_for)),
+        *(
+            _sandbox(subject, index, image, (own[index].user_ids, resources[index]))
+            for index, image in enumerate(asked_for)
+        ),
     ]
     pod = pod_spec(subject, containers, mounted.volumes + shared + private)
     pod["initContainers"] = [_install(subject)]
     pod["resources"] = pod_resources(
-        subject.pods.runner_resources,
-        subject.spec.sandbox.resources,
-        containers=len(images),
-        working=min(subject.spec.prompts_per_pod, len(images)),
+        subject.pods.runner_resources, resources, working=min(subject.spec.prompts_per_pod, len(images))
     )
     labels = step_labels(subject, Role.BATCH, attempt, batch.number)
     annotations = _identity_webhooks(len(images)) | {
@@ -57,6 +60,12 @@ def sandbox_images(subject: Subject, plan: Plan, batch: PlannedBatch) -> list[st
     """The image that each prompt names, whether or not it can be one."""
     default = subject.spec.sandbox.image
     return [default if index < 0 else plan.images[index] for index in batch.images]
+
+
+def sandbox_containers(plan: Plan, batch: PlannedBatch) -> list[OwnContainer]:
+    """What each prompt says of its own container."""
+    indices = batch.containers or [-1] * len(batch.images)
+    return [AS_THE_RUN_SAYS if index < 0 else plan.containers[index] for index in indices]
 
 
 def _first_signals(images: list[str]) -> Signals:
@@ -89,8 +98,9 @@ def _sockets(count: int) -> Mounted:
     return sockets
 
 
-def _sandbox(subject: Subject, index: int, image: str) -> Manifest:
+def _sandbox(subject: Subject, index: int, image: str, own: tuple[UserIds, Resources]) -> Manifest:
     sandbox = subject.spec.sandbox
+    user_ids, resources = own
     # The runner's image stands for one that cannot be pulled, unless it is the very image that the prompt wants.
     own_choice = ["--runner-image-marker", ""] if is_same_image(image, subject.pods.runner_image) else []
     container: Manifest = {
@@ -110,8 +120,8 @@ def _sandbox(subject: Subject, index: int, image: str) -> Manifest:
             *private_shm(f"shm-{index}").mounts,
             *copied_files(),
         ],
-        "resources": container_resources(sandbox.resources),
-        "securityContext": sandbox_security(),
+        "resources": container_resources(resources),
+        "securityContext": sandbox_security(user_ids),
     }
     if sandbox.image_pull_policy is not None:
         container["imagePullPolicy"] = sandbox.image_pull_policy

@@ -4,11 +4,12 @@ While one prompt works the other sandboxes idle, so requests must not add up: th
 `promptsPerPod` sandboxes, and each container for next to nothing, with its own limits (docs/decisions/0001).
 """
 
+from collections.abc import Sequence
 from decimal import Decimal
 
+from batchrun_api.quantities import format_bytes, format_cpu, parse_quantity
 from batchrun_api.spec.sandbox import ResourceList, Resources
 from batchrun_operator.manifests.meta import Manifest
-from batchrun_operator.manifests.quantities import format_bytes, format_cpu, parse_quantity
 
 IDLE_SANDBOX_BYTES = 16 * 2**20
 """What a waiting sandbox may use on top, in the pod's memory limit."""
@@ -32,18 +33,24 @@ def single_container_resources(resources: Resources) -> Manifest:
     return {key: part for key, part in parts.items() if part}
 
 
-def pod_resources(runner: Resources, sandbox: Resources, *, containers: int, working: int) -> Manifest:
-    """Of the whole pod: the runner and `working` sandboxes of `containers`."""
+def pod_resources(runner: Resources, sandboxes: Sequence[Resources], *, working: int) -> Manifest:
+    """Of the whole pod: the runner and the `working` largest of its sandboxes, kind by kind."""
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
     for kind, least in _LEAST.items():
-        own, each = _asked(runner, kind), _asked(sandbox, kind)
-        requests[kind] = _FORMAT[kind](max(own + working * each, least * (containers + 2)))
-        own_limit, each_limit = _amount(runner.limits, kind), _amount(sandbox.limits, kind)
-        if own_limit is not None and each_limit is not None:
-            idle = IDLE_SANDBOX_BYTES * containers if kind == "memory" else 0
-            limits[kind] = _FORMAT[kind](max(own_limit + working * each_limit + idle, parse_quantity(requests[kind])))
+        asked = _asked(runner, kind) + _largest([_asked(item, kind) for item in sandboxes], working)
+        requests[kind] = _FORMAT[kind](max(asked, least * (len(sandboxes) + 2)))
+        own_limit = _amount(runner.limits, kind)
+        known = [limit for item in sandboxes if (limit := _amount(item.limits, kind)) is not None]
+        if own_limit is not None and len(known) == len(sandboxes):
+            idle = IDLE_SANDBOX_BYTES * len(sandboxes) if kind == "memory" else 0
+            most = own_limit + _largest(known, working) + idle
+            limits[kind] = _FORMAT[kind](max(most, parse_quantity(requests[kind])))
     return {"requests": requests, "limits": limits} if limits else {"requests": requests}
+
+
+def _largest(amounts: Sequence[Decimal], count: int) -> Decimal:
+    return sum(sorted(amounts, reverse=True)[:count], Decimal(0))
 
 
 def _asked(resources: Resources, kind: str) -> Decimal:

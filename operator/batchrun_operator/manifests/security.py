@@ -3,6 +3,8 @@
 from batchrun_operator.manifests.meta import Manifest
 
 USER_ID = 65532
+UserIds = tuple[int | None, int | None]
+"""User and group; None: the image's own."""
 
 
 def pod_security() -> Manifest:
@@ -23,9 +25,11 @@ def runner_security() -> Manifest:
     }
 
 
-def sandbox_security() -> Manifest:
-    """For sandboxes: whatever user their image has, but no way up and no raw sockets."""
-    return {
+def sandbox_security(user_ids: UserIds = (None, None)) -> Manifest:
+    """For sandboxes: whatever user their image or row has, but no way up and no raw sockets."""
+    user, group = user_ids
+    ids = ({} if user is None else {"runAsUser": user}) | ({} if group is None else {"runAsGroup": group})
+    return ids | {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["NET_RAW"]},
         "seccompProfile": {"type": "RuntimeDefault"},

@@ -1,19 +1,21 @@
-"""A row's own settings: `env`, `files`, `setup`, `verify`, `timeoutSeconds` and `maxTurns`, checked and cleaned."""
+"""A row's own settings besides its image and folder, checked and cleaned."""
 
 import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from batchrun_api.spec import BatchRunSpec
 from batchrun_api.spec.agent import LONGEST_PROMPT_SECONDS, MOST_TURNS
+from batchrun_api.spec.sandbox import ResourceList
 from batchrun_runner.dataset.faults import RowFault, kind_of
+from batchrun_runner.dataset.own_container import CONTAINER_FIELDS, own_container
 from batchrun_runner.records import RowFile, Verify
 from batchrun_runner.text import clean_text, one_line
 
-OWN_FIELDS = frozenset({"env", "files", "setup", "verify", "timeoutSeconds", "maxTurns"})
+OWN_FIELDS = CONTAINER_FIELDS | {"env", "files", "setup", "verify", "timeoutSeconds", "maxTurns"}
 FILES_LIMIT_BYTES = 1024 * 1024
 """Of all files of a row together: every row of a batch is in its runner's memory."""
 FILES_LIMIT = 200
@@ -36,11 +38,12 @@ class RowBounds:
 
     max_turns: int = MOST_TURNS
     timeout_seconds: int | None = None
+    resources: ResourceList = field(default_factory=ResourceList)
 
     @classmethod
     def of(cls, spec: BatchRunSpec) -> Self:
         """Those of a run."""
-        return cls(spec.agent.max_turns, spec.agent.timeout_seconds)
+        return cls(spec.agent.max_turns, spec.agent.timeout_seconds, spec.sandbox.largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,10 @@ def own_settings(row: Mapping[str, Any], bounds: RowBounds) -> OwnSettings:
         most = bounds.timeout_seconds or LONGEST_PROMPT_SECONDS
         named = "agent.timeoutSeconds" if bounds.timeout_seconds else ""
         fields["timeout_seconds"] = _number(given["timeoutSeconds"], "timeoutSeconds", most, named)
+    if CONTAINER_FIELDS & given.keys():
+        container = fields["container"] = own_container(given, bounds.resources)
+        if container.user:
+            acting["user"] = container.user
     verify: Verify | None = fields.get("verify")
     _check_size([*fields.get("files", ()), *(verify.files if verify else ())])
     return OwnSettings(fields, acting)

@@ -4,7 +4,7 @@ import os
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from batchrun_api.image_names import whole_name
 from batchrun_api.plan import PlannedBatch
@@ -16,6 +16,13 @@ _OBJECT_BYTES = 64
 """About what Python needs for a line besides its text."""
 
 
+class Indices(NamedTuple):
+    """Where the plan has what a row's container needs; -1: as the run says."""
+
+    image: int = -1
+    container: int = -1
+
+
 class BatchWriter:
     """Writes batches side by side into one file and keeps where each lies."""
 
@@ -25,12 +32,19 @@ class BatchWriter:
         self._number = first_number
         self._offset = 0
 
-    def write(self, lines: Sequence[bytes], images: Sequence[int]) -> None:
-        """Write one batch. Lines are as in `Batching.add`, `images` as in `PlannedBatch`."""
+    def write(self, lines: Sequence[bytes], indices: Sequence[Indices]) -> None:
+        """Write one batch. Lines and indices are as in `Batching.add`."""
         begin = b'{"batch":%d,' % self._number
         body = b"".join(piece for line in lines for piece in (begin, line))
         self._rows.write(body)
-        planned = PlannedBatch(number=self._number, offset=self._offset, length=len(body), images=list(images))
+        has_own = any(row.container >= 0 for row in indices)
+        planned = PlannedBatch(
+            number=self._number,
+            offset=self._offset,
+            length=len(body),
+            images=[row.image for row in indices],
+            containers=[row.container for row in indices] if has_own else [],
+        )
         self.batches.append(planned)
         self._number += 1
         self._offset += len(body)
@@ -39,10 +53,10 @@ class BatchWriter:
 class Batching(Protocol):
     """Takes rows in data set order and hands whole batches to a `BatchWriter`."""
 
-    def add(self, line: bytes, name: str, image: int) -> None:
+    def add(self, line: bytes, name: str, indices: Indices) -> None:
         """Take a row: a line of one JSON object, which is not empty, without its opening brace.
 
-        `name` is its image as written (empty: the run's default), `image` the index in the plan.
+        `name` is its image as written (empty: the run's default), `indices` are those in the plan.
         """
 
     def finish(self) -> None:
@@ -63,20 +77,20 @@ class DataSetOrder:
         self._writer = writer
         self._size = size
         self._lines: list[bytes] = []
-        self._images: list[int] = []
+        self._indices: list[Indices] = []
 
-    def add(self, line: bytes, name: str, image: int) -> None:
+    def add(self, line: bytes, name: str, indices: Indices) -> None:
         """See `Batching`."""
         self._lines.append(line)
-        self._images.append(image)
+        self._indices.append(indices)
         if len(self._lines) == self._size:
             self.finish()
 
     def finish(self) -> None:
         """See `Batching`."""
         if self._lines:
-            self._writer.write(self._lines, self._images)
-            self._lines, self._images = [], []
+            self._writer.write(self._lines, self._indices)
+            self._lines, self._indices = [], []
 
 
 @dataclass(slots=True)
@@ -85,7 +99,7 @@ class _Group:
 
     lines: list[bytes | int] = field(default_factory=list)
     """The text, or where it begins in the file of waiting rows."""
-    images: list[int] = field(default_factory=list)
+    indices: list[Indices] = field(default_factory=list)
 
 
 class GroupByImage:
@@ -101,7 +115,7 @@ class GroupByImage:
         """By the image's whole name, in the order in which the rows that wait have come."""
         self._whole: dict[str, str] = {}
 
-    def add(self, line: bytes, name: str, image: int) -> None:
+    def add(self, line: bytes, name: str, indices: Indices) -> None:
         """See `Batching`."""
         whole = self._whole.get(name)
         if whole is None:
@@ -110,7 +124,7 @@ class GroupByImage:
         if group is None:
             group = self._groups[whole] = _Group()
         group.lines.append(line)
-        group.images.append(image)
+        group.indices.append(indices)
         self._held_bytes += len(line) + _OBJECT_BYTES
         if len(group.lines) == self._size:
             self._write([self._groups.pop(whole)])
@@ -125,7 +139,7 @@ class GroupByImage:
 
     def _write(self, groups: Sequence[_Group]) -> None:
         lines = [self._text(line) for group in groups for line in group.lines]
-        self._writer.write(lines, [image for group in groups for image in group.images])
+        self._writer.write(lines, [row for group in groups for row in group.indices])
 
     def _text(self, line: bytes | int) -> bytes:
         if isinstance(line, bytes):
@@ -151,7 +165,7 @@ def packed(groups: Sequence[_Group], size: int) -> list[list[_Group]]:
     batches: list[list[_Group]] = []
     with_room: list[tuple[int, int]] = []
     for group in groups:
-        rows = len(group.images)
+        rows = len(group.indices)
         fitting = bisect_left(with_room, (rows, 0))
         if fitting < len(with_room):
             room, index = with_room.pop(fitting)

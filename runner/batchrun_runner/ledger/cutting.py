@@ -10,6 +10,7 @@ from typing import Self
 import orjson
 
 from batchrun_api.outcomes import Outcome
+from batchrun_api.own_container import AS_THE_RUN_SAYS, OwnContainer
 from batchrun_api.plan import Plan, PlanCounts
 from batchrun_api.spec import BatchRunSpec
 from batchrun_api.text import counted
@@ -17,7 +18,7 @@ from batchrun_runner.dataset.errors import DatasetInvalid
 from batchrun_runner.dataset.keys import text_digest
 from batchrun_runner.dataset.rows import InvalidRow
 from batchrun_runner.ledger import layout
-from batchrun_runner.ledger.batching import BatchWriter, batching_of
+from batchrun_runner.ledger.batching import BatchWriter, Indices, batching_of
 from batchrun_runner.ledger.filters import judge
 from batchrun_runner.ledger.matching import Matcher
 from batchrun_runner.ledger.stored import StoredRow
@@ -26,7 +27,7 @@ from batchrun_runner.storage.store import ObjectStore
 
 _SHOWN_INVALID_ROWS = 5
 _OWN_FIELDS = ("env", "files", "setup", "timeout_seconds", "max_turns", "verify")
-_TEXT_FIELDS = tuple(item.name for item in fields(PromptRow) if item.name not in _OWN_FIELDS)
+_TEXT_FIELDS = tuple(item.name for item in fields(PromptRow) if item.name not in {*_OWN_FIELDS, "container"})
 
 
 class Cutter:
@@ -47,6 +48,7 @@ class Cutter:
         self._matcher = Matcher(stored)
         self._outcomes: Counter[Outcome] = Counter()
         self._images: dict[str, int] = {}
+        self._containers: dict[OwnContainer, int] = {}
         self._folder = folder
         self._first_number = first_number
         self._files = ExitStack()
@@ -85,10 +87,14 @@ class Cutter:
     def _add_to_batch(self, row: PromptRow) -> None:
         document = {name: value for name in _TEXT_FIELDS if (value := getattr(row, name)) not in {"", "{}"}}
         document |= {name: value for name in _OWN_FIELDS if (value := getattr(row, name))}
+        container = -1
+        if row.container is not AS_THE_RUN_SAYS:
+            document["container"] = row.container.model_dump(exclude_defaults=True)
+            container = self._containers.setdefault(row.container, len(self._containers))
         image = self._images.setdefault(row.image, len(self._images)) if row.image else -1
         line = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
         # The slice is a copy of its own size: orjson's object keeps the 8 KiB that it was written in.
-        self._batching.add(line[1:], row.image, image)
+        self._batching.add(line[1:], row.image, Indices(image, container))
 
     def finish(self, place: str, rejected: str) -> None:
         """The data set at `place` has ended: decide whether it can be used. `rejected`: where its bad rows will lie."""
@@ -130,5 +136,10 @@ class Cutter:
         )
         notes = [*damage, *self._skipped]
         return Plan(
-            plan_id=plan_id, counts=counts, images=list(self._images), batches=self._writer.batches, notes=notes
+            plan_id=plan_id,
+            counts=counts,
+            images=list(self._images),
+            containers=list(self._containers),
+            batches=self._writer.batches,
+            notes=notes,
         )

@@ -1,5 +1,7 @@
 """Where commands run on one machine."""
 
+from batchrun_api.own_container import OwnAmounts
+from batchrun_api.plan import Plan
 from batchrun_api.spec import BatchRunSpec
 from batchrun_runner.local.inputs import BadInput
 from batchrun_runner.sandbox.backend import SandboxBackend
@@ -7,6 +9,8 @@ from batchrun_runner.sandbox.container import ContainerBackend, extra_arguments,
 from batchrun_runner.sandbox.process import ProcessBackend
 
 NO_ISOLATION = "--sandbox process: no isolation. Commands of the model run on this machine as you."
+
+NO_LIMITS = "--sandbox process: no limits. `resources` of rows are ignored."
 
 
 def backend_for(mode: str | None, spec: BatchRunSpec, *, is_demo: bool) -> tuple[SandboxBackend, str]:
@@ -29,3 +33,11 @@ def backend_for(mode: str | None, spec: BatchRunSpec, *, is_demo: bool) -> tuple
         extra_arguments=extra_arguments(),
     )
     return backend, f"sandboxes: containers of {engine}"
+
+
+def ignored_by(backend: SandboxBackend, plan: Plan) -> str:
+    """What rows ask for and this backend cannot give, for people, once; empty where there is nothing to say."""
+    if not isinstance(backend, ProcessBackend):
+        return ""
+    has_resources = any(item.limits != OwnAmounts() or item.requests != OwnAmounts() for item in plan.containers)
+    return NO_LIMITS if has_resources else ""

@@ -23,7 +23,7 @@ from batchrun_runner.dataset.sources import Source
 from batchrun_runner.documents import InvalidFile, load_run
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.ownership import PlanRefused
-from batchrun_runner.local.backends import backend_for
+from batchrun_runner.local.backends import backend_for, ignored_by
 from batchrun_runner.local.engine import DiscardWatch, Engine
 from batchrun_runner.local.inputs import BadInput, is_embedded_demo, settings_of, source_for
 from batchrun_runner.local.lock import folder_lock
@@ -163,6 +163,8 @@ class _Run:
             try:
                 if plan.plan.batches:
                     reporter.note(self._note)
+                    if ignored := ignored_by(self._backend, plan.plan):
+                        reporter.note(ignored)
                     await self._batches(plan, reporter)
                 with tempfile.TemporaryDirectory() as workdir:
                     merged = await asyncio.to_thread(merge, self._settings, self._store, plan_id, Path(workdir))

@@ -17,7 +17,8 @@ class SandboxRequest:
 
     `index` is the prompt's place in its batch (the container's number in a pod). An empty `image` is the backend's
     own; an empty `cwd` the image's. `max_processes` 0 means no limit; `memory` and `cpus` are Kubernetes quantities
-    (`512Mi`, `250m`) for a container engine, empty for no limit, and ignored where Kubernetes sets them.
+    (`512Mi`, `250m`) for a container engine, empty for no limit, `user` is `uid` or `uid:gid`,
+    empty for the image's own; all three are ignored where Kubernetes sets them.
     """
 
     index: int
@@ -26,6 +27,7 @@ class SandboxRequest:
     max_processes: int = 0
     memory: str = ""
     cpus: str = ""
+    user: str = ""
     network: NetworkMode = "Open"
 
 

@@ -1,6 +1,7 @@
 """`ContainerBackend`: one container of podman or docker per prompt, with the same helper and the same socket."""
 
 import asyncio
+import math
 import os
 import re
 import secrets
@@ -12,6 +13,7 @@ from pathlib import Path
 from batchrun_api.image_names import whole_name
 from batchrun_api.names import HELPER_DIR, SANDBOX_SOCKET_DIR, SOCKET_NAME
 from batchrun_api.outcomes import Outcome, Reason
+from batchrun_api.quantities import parse_quantity
 from batchrun_runner.sandbox.backend import SandboxLease, SandboxRequest, lease
 from batchrun_runner.sandbox.errors import SandboxUnavailable
 from batchrun_runner.sandbox.helper import find_sandboxd
@@ -90,8 +92,9 @@ class ContainerBackend:
         await asyncio.to_thread(self._workspace.close)
 
     def _command(self, name: str, image: str, helper: Path, folder: Path, request: SandboxRequest) -> list[str]:
-        limits = [f"--memory={request.memory}"] if request.memory else []
+        limits = [f"--memory={_bytes(request.memory)}"] if request.memory else []
         limits += [f"--cpus={_cores(request.cpus)}"] if request.cpus else []
+        limits += [f"--user={request.user}"] if request.user else []
         return [
             self._engine,
             "run",
@@ -166,4 +169,9 @@ class ContainerBackend:
 
 def _cores(quantity: str) -> str:
     """A Kubernetes quantity of CPU (`250m`, `1.5`) in cores, which is all that engines take."""
-    return f"{int(quantity[:-1]) / 1000:g}" if quantity.endswith("m") else quantity
+    return f"{parse_quantity(quantity):f}"
+
+
+def _bytes(quantity: str) -> str:
+    """A Kubernetes quantity of memory in bytes: engines read some of its units as others."""
+    return str(math.ceil(parse_quantity(quantity)))

@@ -34,10 +34,13 @@ class ProcessBackend:
         self._open: set[Launched] = set()
 
     async def open(self, request: SandboxRequest) -> SandboxLease:
-        """A new process in a new folder; a row that names an image fails alone."""
+        """A new process in a new folder; a row that names an image or a user fails alone."""
         if request.image:
             detail = f"process mode has no images, and this row wants {request.image}: run with --sandbox container"
             raise SandboxUnavailable(Reason.IMAGE_UNAVAILABLE, detail)
+        if request.user:
+            detail = f"process mode has one user, and this row wants {request.user}: run with --sandbox container"
+            raise SandboxUnavailable(Reason.SANDBOX_UNAVAILABLE, detail)
         helper = await self._find_helper()
         folder = await self._workspace.sandbox_folder()
         launched = Launched(folder, self._command(helper, folder), _environment(folder, self._environ), folder / "work")

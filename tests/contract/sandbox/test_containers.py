@@ -191,8 +191,17 @@ def users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     assert list(tmp_path.iterdir()) == []
 
 
+async def test_a_row_s_user_runs_its_commands_and_its_files(users_folder: None, backend: ContainerBackend) -> None:
+    lease = await backend.open(SandboxRequest(0, user="1234:56"))
+    assert (lease.sandbox.hello.uid, lease.sandbox.hello.gid) == (1234, 56)
+    await lease.sandbox.write_file("~/mine", b"x", cwd=lease.cwd)
+    done = await lease.sandbox.exec("id -u; id -g; cat ~/mine", cwd=lease.cwd, timeout_seconds=20, limit_bytes=4096)
+    assert done.output.joined.split() == ["1234", "56", "x"]
+    await lease.finish(Outcome.COMPLETED)
+
+
 async def test_a_memory_limit_kills_the_command_and_is_named(users_folder: None, backend: ContainerBackend) -> None:
-    lease = await backend.open(SandboxRequest(0, memory="64m"))
+    lease = await backend.open(SandboxRequest(0, memory="64Mi"))
 
     done = await lease.sandbox.exec(
         "head -c 500m /dev/zero | tail", cwd=lease.cwd, timeout_seconds=30, limit_bytes=1000

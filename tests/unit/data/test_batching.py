@@ -98,7 +98,7 @@ def test_rests_are_packed_where_they_leave_the_least_room() -> None:
     grouped = batching.GroupByImage(writer, 10, "default", io.BytesIO())
     for image, count in (("a", 6), ("b", 7), ("c", 3), ("d", 4), ("e", 2)):
         for _ in range(count):
-            grouped.add(b'"key":"%s"}\n' % image.encode(), image, ord(image))
+            grouped.add(b'"key":"%s"}\n' % image.encode(), image, batching.Indices(ord(image)))
     grouped.finish()
     assert ["".join(map(chr, batch.images)) for batch in writer.batches] == ["aaaaaadddd", "bbbbbbbccc", "ee"]
     assert [batch.number for batch in writer.batches] == [5, 6, 7]

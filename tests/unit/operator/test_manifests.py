@@ -15,6 +15,7 @@ from tests.unit.operator.builders import PLAN_ID, RUNNER_IMAGE, plan, subject
 from batchrun_api import names
 from batchrun_api.messages import Signals
 from batchrun_api.outcomes import Reason
+from batchrun_api.own_container import OwnAmounts, OwnContainer
 from batchrun_api.plan import Plan, PlanCounts, PlannedBatch
 from batchrun_operator.manifests import batch_job, config_map, merge_job, plan_job, plan_shards
 from batchrun_operator.manifests.images import is_image_reference, is_same_image
@@ -60,12 +61,13 @@ EVERYTHING: dict[str, Any] = {
 
 
 def mixed_plan() -> Plan:
-    """Three prompts: the default image, one of their own, and one that can be no image."""
+    """Three prompts: the default image; image, user and memory of its own; and one that can be no image."""
     return Plan(
         plan_id=PLAN_ID,
         counts=PlanCounts(total=3, done=0, to_run=3),
         images=["docker.io/library/rust:1.75", "Bad Image:Tag "],
-        batches=[PlannedBatch(number=7, offset=10, length=90, images=[-1, 0, 1])],
+        containers=[OwnContainer(user="1000:1000", limits=OwnAmounts(memory="512Mi"))],
+        batches=[PlannedBatch(number=7, offset=10, length=90, images=[-1, 0, 1], containers=[-1, 0, -1])],
     )
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.unit.operator.builders import NOW, raw_spec
 
 from batchrun_api.conditions import Reason
+from batchrun_api.quantities import format_bytes, format_cpu, parse_quantity
 from batchrun_operator.manifests.meta import Role
-from batchrun_operator.manifests.quantities import format_bytes, format_cpu, parse_quantity
 from batchrun_operator.reconcile.conditions import parse_timestamp, timestamp
 from batchrun_operator.reconcile.observed import Running, Terminated, Waiting
 from batchrun_operator.reconcile.ranges import format_ranges, parse_ranges
