@@ -4,7 +4,7 @@ import asyncio
 import time
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -16,17 +16,20 @@ from batchrun_runner.agent.conversation import conversation
 from batchrun_runner.agent.draw import draw_toolsets
 from batchrun_runner.agent.loop import Agent
 from batchrun_runner.agent.trajectory import to_row
+from batchrun_runner.ledger.artifacts import ArtifactPlace
 from batchrun_runner.ledger.recorder import BatchRecorder
 from batchrun_runner.model.errors import StopRun
 from batchrun_runner.model.sampling import sampling_of
 from batchrun_runner.progress import Reporter
-from batchrun_runner.records import PromptResult, PromptRow
+from batchrun_runner.records import NO_ARTIFACTS, Artifacts, PromptResult, PromptRow
 from batchrun_runner.sandbox.backend import SandboxBackend, SandboxLease, SandboxRequest
+from batchrun_runner.sandbox.collecting import collect
 from batchrun_runner.sandbox.errors import SandboxLost, SandboxUnavailable, SetupFailed
 from batchrun_runner.sandbox.preparing import prepare
 from batchrun_runner.sandbox.verifying import verify
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.stopping import Stop
+from batchrun_runner.storage.errors import StorageError
 from batchrun_runner.tools.context import ToolLimits
 from batchrun_runner.tools.registry import IMPLEMENTED_TOOLSETS
 from batchrun_runner.tools.toolbox import SandboxToolbox
@@ -53,6 +56,7 @@ class Batch:
     stop: Stop
     now: Callable[[], datetime] = _utc_now
     monotonic: Callable[[], float] = time.monotonic
+    _collecting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @cached_property
     def _sampling(self) -> str:
@@ -155,10 +159,12 @@ class Batch:
         self.reporter.prompt_ended(self.number, row, stored)
 
     async def _worked(self, lease: SandboxLease, row: PromptRow) -> PromptResult:
-        """Agent and verifier. A fault of ours over one prompt's odd data is no end of the others'."""
+        """Agent, artifacts, verifier. A fault of ours over one prompt's odd data is no end of the others'."""
         try:
-            return await self._verified(lease, row, await self._agent_in(lease, row))
-        except StopRun:
+            result = await self._agent_in(lease, row)
+            result = replace(result, artifacts=await self._artifacts(lease, row))
+            return await self._verified(lease, row, result)
+        except (StopRun, StorageError):
             raise
         except Exception as error:
             return self._failed(row, Reason.INTERNAL, _place_and_kind(error))
@@ -174,6 +180,16 @@ class Batch:
         result = await self.agent.within(row).run(row, toolbox, toolsets)
         image = row.image or spec.sandbox.image
         return replace(result, sandbox_image=image, boot_id=lease.sandbox.hello.boot_id)
+
+    async def _artifacts(self, lease: SandboxLease, row: PromptRow) -> Artifacts:
+        """Brought out and stored, however the agent ended. One prompt at a time: each may hold a whole file."""
+        if row.collect is None:
+            return NO_ARTIFACTS
+        place = self.recorder.artifacts(row)
+        seconds = self.settings.spec.sandbox.command_timeout_seconds
+        async with self._collecting:
+            found = await collect(lease, row.collect, row.env, seconds, _Kept(place))
+        return replace(found, place=place.place, work=row.work)
 
     async def _verified(self, lease: SandboxLease, row: PromptRow, result: PromptResult) -> PromptResult:
         """The result with the verifier's verdict; a prompt that failed has nothing to judge, and runs again."""
@@ -214,6 +230,19 @@ class Batch:
             conversations=conversation(self.settings.spec.agent.system_prompt, row.prompt, []),
             sandbox_image=row.image or self.settings.spec.sandbox.image,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Artifacts go to the store from threads."""
+
+    place: ArtifactPlace
+
+    async def keep(self, path: str, data: bytes) -> str:
+        return await asyncio.to_thread(self.place.keep, path, data)
+
+    async def keep_output(self, data: bytes) -> None:
+        await asyncio.to_thread(self.place.keep_output, data)
 
 
 def _place_and_kind(error: Exception) -> str:

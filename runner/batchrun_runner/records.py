@@ -42,6 +42,52 @@ class Verify:
 
 
 @dataclass(frozen=True, slots=True)
+class Collect:
+    """What is brought out of a prompt's sandbox when its agent has ended."""
+
+    paths: tuple[str, ...] = ()
+    """Files and folders, absolute or relative to the working directory."""
+    command: str = ""
+    """Its standard output is kept; empty: none."""
+    restore: str = ""
+    """Brings that output's effect back where the work is judged again; empty: cannot be done."""
+    timeout_seconds: int | None = None
+    """Of the command; None: `sandbox.commandTimeoutSeconds`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file that was brought out."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What was not brought out; `path` is empty where it is all of it."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    """What was brought out of a sandbox, and what was not."""
+
+    place: str = ""
+    """Prefix of the keys in the run's folder; empty: nothing was to be brought out."""
+    work: str = ""
+    """What the prompt is without its verifier."""
+    files: tuple[Artifact, ...] = ()
+    has_output: bool = False
+    """Whether a command's output is there."""
+    left_out: tuple[LeftOut, ...] = ()
+    more_left_out: int = 0
+    """Beyond those that are listed."""
+
+
+@dataclass(frozen=True, slots=True)
 class PromptRow:
     """One valid row of the data set."""
 
@@ -69,6 +115,9 @@ class PromptRow:
     max_turns: int | None = None
     """Model calls for this prompt; None: `agent.maxTurns`."""
     verify: Verify | None = None
+    collect: Collect | None = None
+    work: str = ""
+    """Its key without verifier and sample (docs/decisions/0014); only of rows with `collect`."""
     container: OwnContainer = AS_THE_RUN_SAYS
     """Its own user and resources."""
 
@@ -81,6 +130,9 @@ class PromptRow:
         if "verify" in values:
             verify = values["verify"]
             values["verify"] = Verify(verify["command"], _files(verify["files"]), verify["timeout_seconds"])
+        if "collect" in values:
+            collect = dict(values["collect"])
+            values["collect"] = Collect(**(collect | {"paths": tuple(collect["paths"])}))
         if "container" in values:
             values["container"] = OwnContainer.model_validate(values["container"])
         return cls(**values)
@@ -157,6 +209,7 @@ class Verification:
 
 
 NOT_VERIFIED = Verification()
+NO_ARTIFACTS = Artifacts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,3 +248,4 @@ class PromptResult:
     sandbox_seconds: float = 0.0
     """Until the sandbox was ready for the agent: its image, its start, the row's files and setup."""
     verification: Verification = NOT_VERIFIED
+    artifacts: Artifacts = NO_ARTIFACTS

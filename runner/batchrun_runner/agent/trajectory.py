@@ -6,7 +6,7 @@ from batchrun_api.outcomes import Outcome
 from batchrun_api.toolsets import ALL_TOOLS
 from batchrun_runner.dataset.keys import occurrence_of
 from batchrun_runner.model.clean import dumps
-from batchrun_runner.records import PromptResult, PromptRow, ToolStat, Usage, Verification
+from batchrun_runner.records import Artifacts, PromptResult, PromptRow, ToolStat, Usage, Verification
 from batchrun_runner.text import clean_text
 
 _NONE = ToolStat()
@@ -51,6 +51,7 @@ def to_row(
         "invalid_tool_calls": result.invalid_tool_calls,
         "reward": result.verification.reward,
         "verification": _verification(result.verification),
+        "artifacts": _artifacts(result.artifacts),
         "sandbox": {"image": result.sandbox_image, "boot_id": result.boot_id},
         "config_digest": config_digest,
         "extra": row.extra,
@@ -78,6 +79,17 @@ def _verification(verification: Verification) -> dict[str, Any]:
         "timed_out": verification.timed_out,
         "output": clean_text(verification.output),
         "seconds": round(float(verification.seconds), 6),
+    }
+
+
+def _artifacts(artifacts: Artifacts) -> dict[str, Any]:
+    return {
+        "place": artifacts.place,
+        "work": artifacts.work,
+        "files": [{"path": clean_text(file.path), "size_bytes": file.size_bytes} for file in artifacts.files],
+        "has_output": artifacts.has_output,
+        "left_out": [{"path": clean_text(item.path), "why": clean_text(item.why)} for item in artifacts.left_out],
+        "more_left_out": artifacts.more_left_out,
     }
 
 

@@ -31,6 +31,11 @@ def occurrence_of(key: str) -> int:
     return int(occurrence) if occurrence.isdecimal() else 0
 
 
+def without_sample(key: str) -> str:
+    """The part of a key that all samples of one row have in common."""
+    return key.rpartition("-")[0]
+
+
 class KeyMaker:
     """Gives each row of one data set, in its order, its key `<digest>-<occurrence>-<sample>`."""
 

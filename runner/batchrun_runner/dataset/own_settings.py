@@ -10,26 +10,25 @@ from typing import Any, Self
 from batchrun_api.spec import BatchRunSpec
 from batchrun_api.spec.agent import LONGEST_PROMPT_SECONDS, MOST_TURNS
 from batchrun_api.spec.sandbox import ResourceList
-from batchrun_runner.dataset.faults import RowFault, kind_of
+from batchrun_runner.dataset.faults import RowFault
+from batchrun_runner.dataset.own_collect import own_collect
 from batchrun_runner.dataset.own_container import CONTAINER_FIELDS, own_container
+from batchrun_runner.dataset.own_values import SHOWN_CHARS, command_of, number_of, object_of, text_of
 from batchrun_runner.records import RowFile, Verify
 from batchrun_runner.text import clean_text, one_line
 
-OWN_FIELDS = CONTAINER_FIELDS | {"env", "files", "setup", "verify", "timeoutSeconds", "maxTurns"}
+OWN_FIELDS = CONTAINER_FIELDS | {"env", "files", "setup", "verify", "collect", "timeoutSeconds", "maxTurns"}
 FILES_LIMIT_BYTES = 1024 * 1024
 """Of all files of a row together: every row of a batch is in its runner's memory."""
 FILES_LIMIT = 200
 ENV_LIMIT = 100
 ENV_LIMIT_BYTES = 32 * 1024
-COMMAND_LIMIT_BYTES = 100 * 1024
-"""Below what the kernel takes as one argument, with room for what the helper adds."""
 PATH_LIMIT_BYTES = 1024
 VERIFY_LIMIT_SECONDS = 86400
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _RESERVED = "BATCHRUN_"
 _VERIFY_FIELDS = ("command", "files", "timeoutSeconds")
-_SHOWN_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +65,17 @@ def own_settings(row: Mapping[str, Any], bounds: RowBounds) -> OwnSettings:
     if "files" in given and (files := _files(given["files"], "files")):
         fields["files"], acting["files"] = files, _acting(files)
     if "setup" in given:
-        fields["setup"] = acting["setup"] = _command(given["setup"], "setup")
+        fields["setup"] = acting["setup"] = command_of(given["setup"], "setup")
     if "verify" in given:
         fields["verify"], acting["verify"] = _verify(given["verify"])
     if "maxTurns" in given:
-        fields["max_turns"] = _number(given["maxTurns"], "maxTurns", bounds.max_turns, "agent.maxTurns")
+        fields["max_turns"] = number_of(given["maxTurns"], "maxTurns", bounds.max_turns, "agent.maxTurns")
     if "timeoutSeconds" in given:
         most = bounds.timeout_seconds or LONGEST_PROMPT_SECONDS
         named = "agent.timeoutSeconds" if bounds.timeout_seconds else ""
-        fields["timeout_seconds"] = _number(given["timeoutSeconds"], "timeoutSeconds", most, named)
+        fields["timeout_seconds"] = number_of(given["timeoutSeconds"], "timeoutSeconds", most, named)
+    if "collect" in given:
+        fields["collect"] = own_collect(given["collect"])
     if CONTAINER_FIELDS & given.keys():
         container = fields["container"] = own_container(given, bounds.resources)
         if container.user:
@@ -86,8 +87,8 @@ def own_settings(row: Mapping[str, Any], bounds: RowBounds) -> OwnSettings:
 
 def _env(value: Any) -> dict[str, str]:
     env: dict[str, str] = {}
-    for name, text in _object(value, "env", '{"NAME": "value"}').items():
-        place = f"`env.{one_line(name, _SHOWN_CHARS)}`"
+    for name, text in object_of(value, "env", '{"NAME": "value"}').items():
+        place = f"`env.{one_line(name, SHOWN_CHARS)}`"
         if not _ENV_NAME.fullmatch(name):
             raise RowFault(
                 f"{place} is no name of an environment variable",
@@ -95,7 +96,7 @@ def _env(value: Any) -> dict[str, str]:
             )
         if name.startswith(_RESERVED):
             raise RowFault(f"{place} begins with {_RESERVED}, which is ours", "give it another name")
-        env[name] = _text(text, place)
+        env[name] = text_of(text, place)
     if len(env) > ENV_LIMIT:
         raise RowFault(f"`env` has {len(env)} variables, more than {ENV_LIMIT}", "put them into a file of `files`")
     size = sum(len(name.encode()) + len(text.encode()) for name, text in env.items())
@@ -106,11 +107,11 @@ def _env(value: Any) -> dict[str, str]:
 
 def _files(value: Any, where: str) -> tuple[RowFile, ...]:
     shape = '{"path": "text"} or {"path": {"base64": "..."}}'
-    return tuple(_file(path, content, where) for path, content in _object(value, where, shape).items())
+    return tuple(_file(path, content, where) for path, content in object_of(value, where, shape).items())
 
 
 def _file(path: str, content: Any, where: str) -> RowFile:
-    place = f"`{where}` {one_line(path, _SHOWN_CHARS)!r}"
+    place = f"`{where}` {one_line(path, SHOWN_CHARS)!r}"
     path = clean_text(path)
     if not path or path.endswith("/") or "\0" in path or len(path.encode()) > PATH_LIMIT_BYTES:
         raise RowFault(
@@ -147,55 +148,19 @@ def _check_size(files: list[RowFile]) -> None:
 
 
 def _verify(value: Any) -> tuple[Verify, dict[str, Any]]:
-    verify = _object(value, "verify", '{"command": "..."}')
+    verify = object_of(value, "verify", '{"command": "..."}')
     for name in verify:
         if name not in _VERIFY_FIELDS:
             raise RowFault(
-                f"`verify` has the key {one_line(name, _SHOWN_CHARS)!r}, which it does not know",
+                f"`verify` has the key {one_line(name, SHOWN_CHARS)!r}, which it does not know",
                 f"remove it; there are {', '.join(_VERIFY_FIELDS)}",
             )
     if verify.get("command") is None:
         raise RowFault("`verify` has no `command`", 'write {"command": "..."}')
-    command = _command(verify["command"], "verify.command")
+    command = command_of(verify["command"], "verify.command")
     files = _files(verify["files"], "verify.files") if verify.get("files") is not None else ()
     seconds = verify.get("timeoutSeconds")
     if seconds is not None:
-        seconds = _number(seconds, "verify.timeoutSeconds", VERIFY_LIMIT_SECONDS, "")
+        seconds = number_of(seconds, "verify.timeoutSeconds", VERIFY_LIMIT_SECONDS, "")
     acting = {"command": command} | ({"files": _acting(files)} if files else {})
     return Verify(command, files, seconds), acting
-
-
-def _object(value: Any, where: str, shape: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise RowFault(f"`{where}` is {kind_of(value, article=True)}, not an object", f"write {shape}")
-    return value
-
-
-def _command(value: Any, where: str) -> str:
-    command = _text(value, f"`{where}`")
-    if not command.strip():
-        raise RowFault(f"`{where}` is empty", "give a shell command or remove it")
-    if (size := len(command.encode())) > COMMAND_LIMIT_BYTES:
-        raise RowFault(
-            f"`{where}` has {size} bytes, more than {COMMAND_LIMIT_BYTES}", "put it into a file and run that"
-        )
-    return command
-
-
-def _text(value: Any, place: str) -> str:
-    if not isinstance(value, str):
-        raise RowFault(f"{place} is {kind_of(value, article=True)}, not a string", "quote it or remove it")
-    if "\0" in value:
-        raise RowFault(f"{place} holds the character U+0000", "remove that")
-    return clean_text(value)
-
-
-def _number(value: Any, where: str, most: int, named: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        shown = repr(value)[:_SHOWN_CHARS] if isinstance(value, int | float) else kind_of(value, article=True)
-        raise RowFault(f"`{where}` is {shown}, not a whole number from 1 on", "correct it or remove it")
-    if value > most:
-        allowed = f"{most} of {named}" if named else str(most)
-        fix = f"lower it or raise {named}" if named else "lower it"
-        raise RowFault(f"`{where}` is {one_line(str(value), _SHOWN_CHARS)}, more than {allowed}", fix)
-    return value

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import orjson
 
 from batchrun_runner.dataset.faults import RowFault, kind_of
-from batchrun_runner.dataset.keys import KeyMaker
+from batchrun_runner.dataset.keys import KeyMaker, without_sample
 from batchrun_runner.dataset.lines import ROW_LIMIT_BYTES, Line, split_lines
 from batchrun_runner.dataset.own_settings import OWN_FIELDS, RowBounds, own_settings
 from batchrun_runner.records import PromptRow
@@ -18,6 +18,7 @@ _KNOWN = frozenset({"prompt", "image", "docker_image", "cwd", "id"})
 """Of nearly all rows; with other keys, `own_settings.OWN_FIELDS` among them, a row is parsed slowly and exactly."""
 _NO_BOUNDS = RowBounds()
 _TEXT_FIELDS = ("image", "docker_image", "cwd", "id")
+_ACTING_TEXTS = ("prompt", "image", "cwd", "id")
 _LONGEST_NAME_CHARS = 1024
 _SHOWN_CHARS = 200
 
@@ -40,7 +41,7 @@ def read_rows(
     blocks: Iterable[bytes], limit_bytes: int = ROW_LIMIT_BYTES, bounds: RowBounds = _NO_BOUNDS
 ) -> Iterator[PromptRow | InvalidRow]:
     """Every row in file order, from UTF-8 blocks. Valid rows are counted from 0."""
-    keys = KeyMaker()
+    keys, works = KeyMaker(), KeyMaker()
     index = 0
     for line in split_lines(blocks, limit_bytes):
         try:
@@ -48,7 +49,11 @@ def read_rows(
         except RowFault as fault:
             yield InvalidRow(line.number, fault.reason, fault.fix, _shown(line))
             continue
-        key = keys.key(prompt=fields["prompt"], image=fields["image"], cwd=fields["cwd"], id=fields["id"], **acting)
+        acting |= {name: fields[name] for name in _ACTING_TEXTS}
+        key = keys.key(**acting)
+        if "collect" in fields:
+            acting.pop("verify", None)
+            fields["work"] = without_sample(works.key(**acting))
         yield PromptRow(index=index, key=key, **fields)
         index += 1
 

@@ -26,7 +26,7 @@ from batchrun_runner.records import PromptRow
 from batchrun_runner.storage.store import ObjectStore
 
 _SHOWN_INVALID_ROWS = 5
-_OWN_FIELDS = ("env", "files", "setup", "timeout_seconds", "max_turns", "verify")
+_OWN_FIELDS = ("env", "files", "setup", "timeout_seconds", "max_turns", "verify", "collect")
 _TEXT_FIELDS = tuple(item.name for item in fields(PromptRow) if item.name not in {*_OWN_FIELDS, "container"})
 
 

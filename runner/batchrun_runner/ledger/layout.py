@@ -20,6 +20,8 @@ LEDGER_INDEX = "ledger/index.jsonl"
 PARTS = "parts/"
 PLANS = "plans/"
 CONFIGS = "configs/"
+ARTIFACTS = "artifacts/"
+"""What was brought out of sandboxes: `artifacts/<key>/<writer>/`, which the rows name."""
 
 _STARTED = ".started"
 _WRITER = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -88,6 +90,11 @@ def part_name(key: str) -> PartName | None:
     """None where the key is not one of a part."""
     found = _PART.fullmatch(key)
     return PartName(int(found[1]), found[2], found[3], found[4] is not None) if found else None
+
+
+def artifacts_place(key: str, writer: str) -> str:
+    """Prefix of what one attempt of a prompt brought out."""
+    return f"{ARTIFACTS}{key}/{checked_writer(writer)}/"
 
 
 def checked_writer(writer: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome, Reason
 from batchrun_api.spec.run import Filters
 from batchrun_runner.ledger import layout
+from batchrun_runner.ledger.artifacts import ArtifactPlace
 from batchrun_runner.ledger.checkpoint import add_batch
 from batchrun_runner.ledger.compaction import compact
 from batchrun_runner.ledger.entry import MESSAGE_LIMIT_CHARS, EntryDamaged, LedgerEntry
@@ -114,6 +115,10 @@ class BatchRecorder:
         self._store.delete([self._part(row.key, is_start=True).object_key])
         with self._lock:
             self._starts[row.key] = max(0, self._starts[row.key] - 1)
+
+    def artifacts(self, row: PromptRow) -> ArtifactPlace:
+        """Where this attempt's artifacts go: nobody else writes there. Before `record`, which names them."""
+        return ArtifactPlace(self._store, layout.artifacts_place(row.key, self._writer))
 
     def filtered(self, result: PromptResult) -> PromptResult:
         """The result under the run's filters: make the row of this one, and give both to `record`."""

@@ -62,7 +62,7 @@ _OWN_OBJECTS = (
     layout.CARD,
     layout.LEDGER_INDEX,
 )
-_OWN_FOLDERS = (layout.LEDGERS, layout.PARTS, layout.PLANS, layout.CONFIGS)
+_OWN_FOLDERS = (layout.LEDGERS, layout.PARTS, layout.PLANS, layout.CONFIGS, layout.ARTIFACTS)
 
 
 def run_local(file: Path, output: Path, sandbox_mode: str | None) -> int:

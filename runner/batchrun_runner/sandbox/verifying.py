@@ -4,12 +4,12 @@ Nothing of it reaches the model: neither its files, nor its output, nor the rewa
 """
 
 import math
-import secrets
 from collections.abc import Mapping
 
 from batchrun_runner.records import Verification, Verify
 from batchrun_runner.sandbox.backend import SandboxLease
 from batchrun_runner.sandbox.errors import ErrorKind, SandboxError, SandboxLost
+from batchrun_runner.sandbox.fresh import fresh_file
 from batchrun_runner.sandbox.messages import ExecResult
 from batchrun_runner.sandbox.preparing import end_of_output, how_it_ended, put_files
 from batchrun_runner.text import one_line
@@ -20,7 +20,6 @@ OUTPUT_BYTES = 16 * 1024
 """Kept of a verifier's output, head and tail together."""
 _NUMBER_BYTES = 256
 _SHELL_CANNOT_RUN = frozenset({126, 127})
-_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "~")  # noqa: S108 - the sandbox's, with a name that nobody can know
 
 
 async def verify(lease: SandboxLease, wanted: Verify, env: Mapping[str, str], command_seconds: int) -> Verification:
@@ -41,7 +40,7 @@ async def _verify(lease: SandboxLease, wanted: Verify, env: Mapping[str, str], s
     await sandbox.kill_all()
     await sandbox.make_directory(lease.cwd, cwd="/")  # the agent may have removed it
     await put_files(lease, wanted.files)
-    reward_file = await _fresh_file(lease)
+    reward_file = await fresh_file(lease, "reward")
     done = await sandbox.exec(
         wanted.command,
         cwd=lease.cwd,
@@ -62,20 +61,6 @@ async def _verify(lease: SandboxLease, wanted: Verify, env: Mapping[str, str], s
     if done.exit_code in _SHELL_CANNOT_RUN or done.signal:
         return ran.with_fault(_no_verdict(done, seconds))
     return ran.with_reward(1.0 if done.exit_code == 0 else 0.0)
-
-
-async def _fresh_file(lease: SandboxLease) -> str:
-    """A path in a new folder of a name that nothing in the sandbox could know. Raises SandboxError."""
-    # Where the helper is no container's first process, the file system is the user's own: only its home is ours.
-    folders = _FOLDERS if lease.sandbox.hello.pid1 else ("~",)
-    for folder in folders:
-        try:
-            made = await lease.sandbox.make_directory(f"{folder}/.verdict-{secrets.token_hex(16)}", cwd=lease.cwd)
-        except SandboxError as error:
-            refused = error
-            continue
-        return f"{made.path}/reward"
-    raise refused
 
 
 async def _written(lease: SandboxLease, path: str) -> bytes | None:
