@@ -12,6 +12,7 @@ from pathlib import Path
 from batchrun_api.checks import distribution_of
 from batchrun_api.messages import BatchMessage
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome, Reason
+from batchrun_api.spec.sandbox import Sandbox
 from batchrun_runner.agent.conversation import conversation
 from batchrun_runner.agent.draw import draw_toolsets
 from batchrun_runner.agent.loop import Agent
@@ -122,16 +123,7 @@ class Batch:
 
     async def _attempt(self, index: int, row: PromptRow) -> tuple[SandboxLease | None, PromptResult]:
         sandbox = self.settings.spec.sandbox
-        limits = row.container.over(sandbox.resources).limits
-        request = SandboxRequest(
-            index,
-            row.image,
-            row.cwd,
-            memory=str(limits.memory or ""),
-            cpus=str(limits.cpu or ""),
-            user=row.container.user,
-            network=sandbox.network.mode,
-        )
+        request = sandbox_request(sandbox, index, row)
         start = self.monotonic()
         lease: SandboxLease | None = None
         try:
@@ -243,6 +235,20 @@ class _Kept:
 
     async def keep_output(self, data: bytes) -> None:
         await asyncio.to_thread(self.place.keep_output, data)
+
+
+def sandbox_request(sandbox: Sandbox, index: int, row: PromptRow) -> SandboxRequest:
+    """What a prompt wants of its sandbox, under the run's settings."""
+    limits = row.container.over(sandbox.resources).limits
+    return SandboxRequest(
+        index,
+        row.image,
+        row.cwd,
+        memory=str(limits.memory or ""),
+        cpus=str(limits.cpu or ""),
+        user=row.container.user,
+        network=sandbox.network.mode,
+    )
 
 
 def _place_and_kind(error: Exception) -> str:

@@ -70,6 +70,31 @@ def local(
 
 
 @app.command()
+def verify(
+    file: RunFileArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Results lie in OUTPUT/<runName>/. Default: output.s3 of the file, else data.", show_default=False
+        ),
+    ] = None,
+    sandbox: Annotated[
+        SandboxMode | None,
+        typer.Option(
+            help="container: podman or docker. process: no isolation, commands run as you.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Judge stored rows again from their artifacts (`collect`), without the agent. Trajectories stay as they are.
+
+    Exit code 0: every row with a verifier has a reward. 1: some were not judged. 2: it cannot run (bad input).
+    """
+    from batchrun_runner.local.verify_command import run_verify
+
+    raise typer.Exit(run_verify(file, output, sandbox.value if sandbox else None))
+
+
+@app.command()
 def validate(
     file: RunFileArgument,
     for_local: Annotated[

@@ -61,6 +61,8 @@ class Artifact:
 
     path: str
     size_bytes: int
+    mode: int = 0
+    """Permission bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from batchrun_api.outcomes import Outcome
 from batchrun_api.toolsets import ALL_TOOLS
 from batchrun_runner.dataset.keys import occurrence_of
 from batchrun_runner.model.clean import dumps
-from batchrun_runner.records import Artifacts, PromptResult, PromptRow, ToolStat, Usage, Verification
+from batchrun_runner.records import Artifact, Artifacts, PromptResult, PromptRow, ToolStat, Usage, Verification
 from batchrun_runner.text import clean_text
 
 _NONE = ToolStat()
@@ -86,11 +86,15 @@ def _artifacts(artifacts: Artifacts) -> dict[str, Any]:
     return {
         "place": artifacts.place,
         "work": artifacts.work,
-        "files": [{"path": clean_text(file.path), "size_bytes": file.size_bytes} for file in artifacts.files],
+        "files": [_artifact(file) for file in artifacts.files],
         "has_output": artifacts.has_output,
         "left_out": [{"path": clean_text(item.path), "why": clean_text(item.why)} for item in artifacts.left_out],
         "more_left_out": artifacts.more_left_out,
     }
+
+
+def _artifact(file: Artifact) -> dict[str, Any]:
+    return {"path": clean_text(file.path), "size_bytes": file.size_bytes, "mode": file.mode}
 
 
 def _usage(usage: Usage) -> dict[str, int]:

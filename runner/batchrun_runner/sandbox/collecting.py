@@ -176,6 +176,7 @@ class _Collector:
             return
         try:
             data = await self._read(path, size_bytes)
+            mode = (await self.lease.sandbox.stat(path, cwd=self.lease.cwd)).mode
         except SandboxError as error:
             self.leave(path, error.message)
             return
@@ -186,7 +187,7 @@ class _Collector:
         if why:
             self.leave(path, why)
             return
-        self.files[path] = Artifact(path, len(data))
+        self.files[path] = Artifact(path, len(data), mode)
         self.left_bytes -= len(data)
 
     async def _read(self, path: str, size_bytes: int = 0) -> bytes:

@@ -48,7 +48,7 @@ def test_results_of_every_end_are_brought_out_before_the_verifier(place: Workpla
         assert rows[name]["outcome"] == outcome
         assert stored(place, rows[name]) == {"files/out/x": b"made\n"}, "and nothing that came with the verifier"
         assert rows[name]["artifacts"]["place"].startswith(f"artifacts/{rows[name]['key']}/local-")
-        assert rows[name]["artifacts"]["files"] == [{"path": "out/x", "size_bytes": 5}]
+        assert rows[name]["artifacts"]["files"] == [{"path": "out/x", "size_bytes": 5, "mode": 0o644}]
         assert rows[name]["artifacts"]["left_out"] == []
     assert rows["nothing"]["artifacts"]["left_out"] == [{"path": "out", "why": "there is no such file or folder"}]
     assert stored(place, rows["diff"]) == {"files/a": b"1\n", "command.out": b"1\n2\n"}
