@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from typing import Any
 
 import pytest
+from tests.cluster.harness.examples import FOLDER
 from tests.cluster.harness.model import ModelServer
 from tests.cluster.harness.runs import demo_prompt
 from tests.contract.local.support import BATCHRUN, Workplace, environment
@@ -174,3 +176,16 @@ def test_what_cannot_be_begun_is_refused_with_the_fix(place: Workplace, rows: li
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert not (place.result / "verified.jsonl").exists()
+
+
+def test_the_example_runs_and_is_judged_again(place: Workplace) -> None:
+    shutil.copytree(FOLDER / "data", place.folder / "data")
+    shutil.copy(FOLDER / "7-verifier-and-artifacts.yaml", place.folder / "run.yaml")
+    judged = Workplace(place.folder, "judged")
+    assert judged.run("--sandbox", "process").returncode == 0
+    assert [row["reward"] for row in judged.rows()] == [1.0, 1.0]
+
+    done = judge_again(judged)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {name: item["reward"] for name, item in verified(judged).items()} == {"sum": 1.0, "edit": 1.0}
