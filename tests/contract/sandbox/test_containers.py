@@ -14,8 +14,9 @@ import pytest
 from batchrun_api.image_names import whole_name
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.spec.sandbox import Sandbox
-from batchrun_runner.records import PromptRow, RowFile, Verification, Verify
+from batchrun_runner.records import Collect, PromptRow, RowFile, Verification, Verify
 from batchrun_runner.sandbox.backend import SandboxRequest
+from batchrun_runner.sandbox.collecting import collect
 from batchrun_runner.sandbox.container import (
     ENV_ARGUMENTS,
     ContainerBackend,
@@ -24,6 +25,7 @@ from batchrun_runner.sandbox.container import (
 )
 from batchrun_runner.sandbox.errors import ErrorKind, SandboxError, SandboxUnavailable, SetupFailed
 from batchrun_runner.sandbox.preparing import prepare
+from batchrun_runner.sandbox.restoring import put_back
 from batchrun_runner.sandbox.verifying import verify
 
 NEEDED_HERE = "--runtime=runc --ulimit=nofile=1024:1024 --ulimit=nproc=1024:1024"
@@ -198,6 +200,40 @@ async def test_a_row_s_user_runs_its_commands_and_its_files(users_folder: None, 
     done = await lease.sandbox.exec("id -u; id -g; cat ~/mine", cwd=lease.cwd, timeout_seconds=20, limit_bytes=4096)
     assert done.output.joined.split() == ["1234", "56", "x"]
     await lease.finish(Outcome.COMPLETED)
+
+
+class Kept(dict[str, bytes]):
+    """What was brought out, in memory; the output under an empty name."""
+
+    async def keep(self, path: str, data: bytes) -> str:
+        self[path] = data
+        return ""
+
+    async def keep_output(self, data: bytes) -> None:
+        self[""] = data
+
+
+@pytest.mark.parametrize("user", ["", "1234:56", "0"])
+async def test_results_are_brought_out_of_one_container_and_put_back_into_another(
+    users_folder: None, backend: ContainerBackend, user: str
+) -> None:
+    request = SandboxRequest(0, user=user)
+    first = await backend.open(request)
+    work = "printf '#!/bin/sh\\necho 42\\n' > ~/it; chmod 755 ~/it; echo $HOME"
+    done = await first.sandbox.exec(work, cwd=first.cwd, timeout_seconds=20, limit_bytes=4096)
+    home = done.output.joined.strip()
+    kept = Kept()
+    found = await collect(first, Collect((f"{home}/it",), "id -u"), {}, 20, kept)
+    await first.finish(Outcome.COMPLETED)
+    assert found.left_out == ()
+    assert kept[""].decode().strip() == (user.partition(":")[0] or "65532")
+
+    second = await backend.open(request)
+    (file,) = found.files
+    await put_back(second, file.path, kept[file.path], file.mode)
+    verdict = await verify(second, Verify(f"[ $({home}/it) = 42 ]"), {}, 20)
+    await second.finish(Outcome.COMPLETED)
+    assert verdict.reward == 1.0
 
 
 async def test_a_memory_limit_kills_the_command_and_is_named(users_folder: None, backend: ContainerBackend) -> None:

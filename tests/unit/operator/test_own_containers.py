@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from tests.unit.operator.builders import PLAN_ID, subject
 
+from batchrun_api import frames
 from batchrun_api.own_container import OwnAmounts, OwnContainer
 from batchrun_api.plan import Plan, PlanCounts, PlannedBatch
-from batchrun_operator.manifests import batch_job
+from batchrun_operator.manifests import batch_job, plan_shards
+from batchrun_operator.manifests.plan_shards import read_shards
 
 SANDBOX = {
     "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}},
@@ -55,3 +57,12 @@ def test_the_pods_limit_is_that_of_the_largest_sandboxes_too() -> None:
     own = [OwnContainer(limits=OwnAmounts(memory="4Gi"))]
     without, with_own = (pod_of(own, indices)["resources"]["limits"]["memory"] for indices in ([], [-1, 0, -1]))
     assert int(with_own.removesuffix("Mi")) - int(without.removesuffix("Mi")) == 4096 - 256
+
+
+def test_users_and_resources_come_through_the_plans_log_and_its_config_maps() -> None:
+    own = [OwnContainer(user="1000:7", limits=OwnAmounts(cpu=2, memory="64Mi", ephemeral_storage="1Gi"))]
+    batch = PlannedBatch(number=0, offset=0, length=9, images=[-1, -1], containers=[-1, 0])
+    plan = Plan(plan_id=PLAN_ID, counts=PlanCounts(total=2, done=0, to_run=2), containers=own, batches=[batch])
+    assert frames.decode("\n".join(frames.encode(plan))) == plan
+    first, *others = reversed(plan_shards(subject(), plan))
+    assert read_shards([first, *others]) == plan
