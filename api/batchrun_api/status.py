@@ -31,7 +31,7 @@ class PromptCounts(ApiModel):
     """Prompts by outcome: total = completed + truncated + discarded + failed + notRun, orphaned apart."""
 
     total: Count = 0
-    """Valid prompts of the data set, after maxSamples."""
+    """Valid prompts of the data set, after maxSamples, times samplesPerPrompt: each sample counts by itself."""
     completed: Count = 0
     """The model gave its final answer."""
     truncated: Count = 0

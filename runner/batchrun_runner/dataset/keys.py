@@ -31,6 +31,17 @@ def occurrence_of(key: str) -> int:
     return int(occurrence) if occurrence.isdecimal() else 0
 
 
+def sample_of(key: str) -> int:
+    """Which sample of its prompt a key belongs to, from 0; also 0 for a row without a key."""
+    sample = key.rpartition("-")[2]
+    return int(sample) if "-" in key and sample.isdecimal() else 0
+
+
+def with_sample(key: str, sample: int) -> str:
+    """The key of another sample of the same prompt."""
+    return f"{key.rpartition('-')[0]}-{sample}"
+
+
 class KeyMaker:
     """Gives each row of one data set, in its order, its key `<digest>-<occurrence>-<sample>`."""
 
@@ -38,7 +49,7 @@ class KeyMaker:
         self._seen: Counter[str] = Counter()
 
     def key(self, **acting: Any) -> str:
-        """The key of the next row. Fields that are empty count as not set; texts must be cleaned, values JSON."""
+        """The key of the next row, sample 0. Empty fields count as not set; texts must be cleaned, values JSON."""
         digest = digest_of(canonical_json({name: value for name, value in acting.items() if value}))
         occurrence = self._seen[digest]
         self._seen[digest] = occurrence + 1

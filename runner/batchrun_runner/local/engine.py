@@ -77,6 +77,7 @@ class Engine:
             run_name=self.settings.run_name,
             config_digest=config_digest,
             filters=self.settings.spec.filters,
+            samples_per_prompt=self.settings.spec.samples_per_prompt,
         )
 
 

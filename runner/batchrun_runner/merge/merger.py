@@ -11,6 +11,7 @@ from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.checkpoint import ends_by_batch, write_checkpoint
 from batchrun_runner.ledger.collector import many_objects
 from batchrun_runner.ledger.compaction import compact_left_overs
+from batchrun_runner.ledger.done import DonePrompts
 from batchrun_runner.ledger.entry import EntryDamaged, LedgerEntry
 from batchrun_runner.ledger.errors import PlanBroken
 from batchrun_runner.ledger.files import decode_ledger, new_ledger, scan_ledger
@@ -102,7 +103,10 @@ def _merge(
     statistics = run_statistics(settings, figures, result, rows, clock())
     store.put(layout.STATISTICS, statistics.encode(), durable=False)
     store.put(layout.CARD, dataset_card(settings.run_name, settings.spec.model.name).encode(), durable=False)
-    done = [pick.index for pick in selection.picks if pick.outcome in DONE_OUTCOMES]
+    done = DonePrompts(settings.spec.samples_per_prompt)
+    for pick in selection.picks:
+        if pick.outcome in DONE_OUTCOMES:
+            done.add(pick.index, pick.key)
     write_checkpoint(store, settings.run_name, done, ends_by_batch(stored.rows, settings.spec.filters), clock())
     return Merged(result, statistics)
 

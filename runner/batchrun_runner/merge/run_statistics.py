@@ -55,6 +55,7 @@ def run_statistics(
             "run_name": settings.run_name,
             "distribution": distribution if isinstance(distribution, str) else canonical_json(distribution).decode(),
             "total_prompts": result.total,
+            "samples_per_prompt": spec.samples_per_prompt,
             # Batches that the data set makes, not files: a resumed run has the figures of an uninterrupted one.
             "total_batches": -(-result.total // spec.batch_size),
             "batch_size": spec.batch_size,

@@ -131,4 +131,5 @@ class _BatchPod:
             run_name=self._settings.run_name,
             config_digest=self._config_digest,
             filters=self._settings.spec.filters,
+            samples_per_prompt=self._settings.spec.samples_per_prompt,
         )
