@@ -4,9 +4,8 @@ import asyncio
 import time
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 
 from batchrun_api.checks import distribution_of
@@ -16,6 +15,7 @@ from batchrun_runner.agent.conversation import conversation
 from batchrun_runner.agent.draw import draw_toolsets
 from batchrun_runner.agent.loop import Agent
 from batchrun_runner.agent.trajectory import to_row
+from batchrun_runner.dataset.keys import sample_of
 from batchrun_runner.ledger.recorder import BatchRecorder
 from batchrun_runner.model.errors import StopRun
 from batchrun_runner.model.sampling import sampling_of
@@ -53,10 +53,8 @@ class Batch:
     stop: Stop
     now: Callable[[], datetime] = _utc_now
     monotonic: Callable[[], float] = time.monotonic
-
-    @cached_property
-    def _sampling(self) -> str:
-        return sampling_of(self.settings)
+    samplings: dict[int, str] = field(default_factory=dict)
+    """What rows say of how the model was asked, by sample; filled as they come."""
 
     async def run(self, rows: Sequence[PromptRow]) -> BatchMessage:
         """Work on every row that has no stored end yet, `promptsPerPod` at a time, and write the batch's objects.
@@ -197,10 +195,17 @@ class Batch:
             timestamp=self.now().isoformat(timespec="microseconds"),
             model=self.settings.spec.model.name,
             config_digest=self.config_digest,
-            sampling=self._sampling,
+            sampling=self._sampling(sample_of(row.key)),
         )
         await asyncio.to_thread(self.recorder.record, row, filtered, line, unfiltered=result)
         return filtered
+
+    def _sampling(self, sample: int) -> str:
+        """Samples differ by their seed alone."""
+        shown = sample if self.settings.spec.model.sampling.seed is not None else 0
+        if shown not in self.samplings:
+            self.samplings[shown] = sampling_of(self.settings, shown)
+        return self.samplings[shown]
 
     def _failed(
         self, row: PromptRow, reason: Reason | None, message: str, outcome: Outcome = Outcome.FAILED

@@ -33,8 +33,9 @@ def occurrence_of(key: str) -> int:
 
 def sample_of(key: str) -> int:
     """Which sample of its prompt a key belongs to, from 0; also 0 for a row without a key."""
-    sample = key.rpartition("-")[2]
-    return int(sample) if "-" in key and sample.isdecimal() else 0
+    _, _, rest = key.partition("-")
+    sample = rest.partition("-")[2]
+    return int(sample) if sample.isdecimal() else 0
 
 
 def with_sample(key: str, sample: int) -> str:
