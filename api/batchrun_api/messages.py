@@ -113,6 +113,7 @@ class FailureNote(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     prompt_index: int
+    sample: int = 0
     id: Annotated[str, Field(max_length=200)] = ""
     reason: str
     message: Annotated[str, Field(max_length=400)] = ""

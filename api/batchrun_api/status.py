@@ -87,6 +87,8 @@ class Failure(ApiModel):
 
     prompt_index: Annotated[int, Field(ge=-1)]
     """Row of the data set, counted from 0 over valid rows."""
+    sample: Count = 0
+    """Which of its samples, from 0."""
     id: Annotated[str, Field(max_length=200)] = ""
     """The row's own id."""
     reason: Word

@@ -15,11 +15,11 @@ from batchrun_runner.agent.conversation import conversation
 from batchrun_runner.agent.draw import draw_toolsets
 from batchrun_runner.agent.loop import Agent
 from batchrun_runner.agent.trajectory import to_row
-from batchrun_runner.dataset.keys import sample_of
 from batchrun_runner.ledger.recorder import BatchRecorder
 from batchrun_runner.model.errors import StopRun
 from batchrun_runner.model.sampling import sampling_of
 from batchrun_runner.progress import Reporter
+from batchrun_runner.prompt_keys import sample_of
 from batchrun_runner.records import PromptResult, PromptRow
 from batchrun_runner.sandbox.backend import SandboxBackend, SandboxLease, SandboxRequest
 from batchrun_runner.sandbox.errors import SandboxLost, SandboxUnavailable, SetupFailed

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from batchrun_api.outcomes import Outcome, Reason
+from batchrun_runner.prompt_keys import sample_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,12 @@ class PromptRow:
     max_turns: int | None = None
     """Model calls for this prompt; None: `agent.maxTurns`."""
     verify: Verify | None = None
+
+    @property
+    def label(self) -> str:
+        """What people call it: `prompt 3`, or `prompt 3, sample 1` for samples beyond the first."""
+        sample = sample_of(self.key)
+        return f"prompt {self.index}, sample {sample}" if sample else f"prompt {self.index}"
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:

@@ -114,6 +114,7 @@ def _finish(sheet: Worksheet, result: MergeResult) -> None:
         failures=[
             Failure(
                 prompt_index=max(-1, note.prompt_index),
+                sample=note.sample,
                 id=note.id,
                 reason=shortened_text(note.reason, 64),
                 message=note.message,

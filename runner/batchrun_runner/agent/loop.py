@@ -17,11 +17,11 @@ from batchrun_api.spec.agent import Agent as AgentSpec
 from batchrun_api.spec.agent import PrefillMessage
 from batchrun_runner.agent.errors import PromptFailed
 from batchrun_runner.agent.talk import End, Talk
-from batchrun_runner.dataset.keys import sample_of
 from batchrun_runner.model.calls import ToolCall
 from batchrun_runner.model.errors import FailPrompt
 from batchrun_runner.model.failures import Failure
 from batchrun_runner.model.reply import Finish, Reply
+from batchrun_runner.prompt_keys import sample_of
 from batchrun_runner.records import PromptResult, PromptRow
 from batchrun_runner.settings import RunSettings
 

@@ -14,7 +14,7 @@ from batchrun_api.plan import Plan, PlanCounts
 from batchrun_api.spec import BatchRunSpec
 from batchrun_api.text import counted
 from batchrun_runner.dataset.errors import DatasetInvalid
-from batchrun_runner.dataset.keys import text_digest, with_sample
+from batchrun_runner.dataset.keys import text_digest
 from batchrun_runner.dataset.rows import InvalidRow
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.batching import BatchWriter, batching_of
@@ -22,6 +22,7 @@ from batchrun_runner.ledger.done import DonePrompts
 from batchrun_runner.ledger.filters import judge
 from batchrun_runner.ledger.matching import Matcher
 from batchrun_runner.ledger.stored import StoredRow
+from batchrun_runner.prompt_keys import with_sample
 from batchrun_runner.records import PromptRow
 from batchrun_runner.storage.store import ObjectStore
 

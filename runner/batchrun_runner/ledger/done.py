@@ -1,6 +1,6 @@
 """Which prompts resume leaves alone: those of which every sample is done."""
 
-from batchrun_runner.dataset.keys import sample_of
+from batchrun_runner.prompt_keys import sample_of
 
 
 class DonePrompts:

@@ -24,6 +24,7 @@ from batchrun_runner.merge.pass_at_k import Estimate, estimates
 from batchrun_runner.merge.run_statistics import RowCounts, Statistics, run_statistics
 from batchrun_runner.merge.selection import ORPHANED, Pick, Selection, select
 from batchrun_runner.merge.streams import RowFile, copy_rows
+from batchrun_runner.prompt_keys import sample_of
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.storage.errors import NotFound
 from batchrun_runner.storage.store import ObjectStore
@@ -143,6 +144,7 @@ def _result(selection: Selection, figures: Figures, passing: Sequence[Estimate])
     failures = [
         FailureNote(
             prompt_index=pick.index,
+            sample=sample_of(pick.key),
             id=(entry := pick.row.entry()).id[:200],
             reason=pick.reason,
             message=entry.message[:400],

@@ -7,9 +7,9 @@ import orjson
 
 from batchrun_api.outcomes import Outcome
 from batchrun_runner.columns import in_todays_columns
-from batchrun_runner.dataset.keys import occurrence_of, sample_of
 from batchrun_runner.ledger.entry import ROW_SCHEMA
 from batchrun_runner.ledger.stored import StoredRow
+from batchrun_runner.prompt_keys import occurrence_of, sample_of
 from batchrun_runner.text import clean_text
 
 

@@ -10,10 +10,10 @@ from batchrun_api.spec import BatchRunSpec
 from batchrun_api.spec.model import Model, Sampling
 from batchrun_runner.agent.draw import draw_toolsets
 from batchrun_runner.agent.loop import Agent, Limits
-from batchrun_runner.dataset.keys import with_sample
 from batchrun_runner.demo_model.server import DemoModel
 from batchrun_runner.model.client import ModelClient
 from batchrun_runner.model.sampling import sampling_of
+from batchrun_runner.prompt_keys import with_sample
 from batchrun_runner.settings import RunSettings
 
 

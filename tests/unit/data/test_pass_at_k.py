@@ -12,11 +12,11 @@ from rich.console import Console
 from tests.unit.data.support import Run, answered, failed
 
 from batchrun_api.outcomes import Outcome
-from batchrun_runner.dataset.keys import sample_of
 from batchrun_runner.ledger.entry import LedgerEntry
 from batchrun_runner.merge.figures import Figures
 from batchrun_runner.merge.pass_at_k import Estimate, RewardTally, chances, estimates, passed_samples
 from batchrun_runner.merge.table import render_table
+from batchrun_runner.prompt_keys import sample_of
 from batchrun_runner.records import PromptResult, PromptRow, Verification
 
 PROMPTS = ["a", "b", "c", "d"]

@@ -10,7 +10,7 @@ from tests.unit.data.support import Run, answered, batch_rows, failed, reference
 
 from batchrun_api.spec import BatchRunSpec
 from batchrun_runner.columns import row_problems
-from batchrun_runner.dataset.keys import occurrence_of, sample_of, with_sample
+from batchrun_runner.prompt_keys import occurrence_of, sample_of, with_sample
 from batchrun_runner.records import PromptRow
 
 PROMPTS = ["a", "b", "a"]
@@ -36,6 +36,7 @@ def test_a_key_names_its_sample_and_sample_0_has_the_key_of_a_run_without_sample
     assert [row.key for row in rows][::3] == keys
     assert [(row.index, sample_of(row.key)) for row in rows] == in_order(3, 3)
     assert [occurrence_of(row.key) for row in rows] == [0, 0, 0, 0, 0, 0, 1, 1, 1]
+    assert [row.label for row in rows][3:6] == ["prompt 1", "prompt 1, sample 1", "prompt 1, sample 2"]
     assert sample_of("") == sample_of("no-key") == 0
 
 
@@ -70,6 +71,10 @@ def test_raising_the_number_runs_the_new_samples_alone_and_lowering_orphans_what
     lowered = run.run(PROMPTS).result
     assert (lowered.total, lowered.completed, lowered.orphaned) == (6, 6, 3)
     assert places(run) == [*in_order(3, 2), (-1, 2), (-1, 2), (-1, 2)]
+    run.spec = {"samplesPerPrompt": 2, "merge": {"orphans": "Drop"}}
+    run.run(PROMPTS)
+    assert places(run) == in_order(3, 2)
+    assert [(row["sample"], row["reason"]) for row in run.rows("left_out.jsonl")] == [(2, "Orphaned")] * 3
 
     run.spec = {"samplesPerPrompt": 4}
     assert run.run(PROMPTS).result.completed == 12
@@ -86,7 +91,8 @@ def test_max_samples_counts_rows_before_they_are_multiplied(run: Run) -> None:
 def test_a_failed_sample_runs_again_alone(run: Run) -> None:
     run.spec = {"samplesPerPrompt": 3}
     run.agent = lambda row: failed(row) if (row.index, sample_of(row.key)) == (1, 2) else answered(row)
-    assert run.run(PROMPTS).result.failed == 1
+    failures = run.run(PROMPTS).result.failures
+    assert [(note.prompt_index, note.sample) for note in failures] == [(1, 2)]
     run.asked.clear()
     run.agent = answered
     assert run.run(PROMPTS).result.completed == 9

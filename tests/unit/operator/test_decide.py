@@ -613,6 +613,12 @@ REWARD: dict[str, Any] = {
 }
 
 
+def test_a_failed_sample_is_told_by_its_number() -> None:
+    note = {"prompt_index": 3, "sample": 2, "reason": "Timeout"}
+    (failure,) = think(merged(completed=3, failed=1, failures=[note])).status.failures
+    assert (failure.prompt_index, failure.sample) == (3, 2)
+
+
 def test_what_verifiers_said_stands_in_status_as_strings_and_in_the_last_message() -> None:
     scene = merged(reward=REWARD)
     decision = think(replace(scene, run=run(scene.run.status, samplesPerPrompt=2)))
