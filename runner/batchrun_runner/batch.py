@@ -6,8 +6,10 @@ import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
+from batchrun_api.availability import available
 from batchrun_api.checks import distribution_of
 from batchrun_api.messages import BatchMessage
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome, Reason
@@ -28,7 +30,7 @@ from batchrun_runner.sandbox.verifying import verify
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.stopping import Stop
 from batchrun_runner.tools.context import ToolLimits
-from batchrun_runner.tools.registry import IMPLEMENTED_TOOLSETS
+from batchrun_runner.tools.services import NO_SERVICES, ToolServices
 from batchrun_runner.tools.toolbox import SandboxToolbox
 
 MAX_STARTS = 3
@@ -51,10 +53,15 @@ class Batch:
     config_digest: str
     reporter: Reporter
     stop: Stop
+    services: ToolServices = NO_SERVICES
     now: Callable[[], datetime] = _utc_now
     monotonic: Callable[[], float] = time.monotonic
     samplings: dict[int, str] = field(default_factory=dict)
     """What rows say of how the model was asked, by sample; filled as they come."""
+
+    @cached_property
+    def _available(self) -> frozenset[str]:
+        return available(self.settings.spec)
 
     async def run(self, rows: Sequence[PromptRow]) -> BatchMessage:
         """Work on every row that has no stored end yet, `promptsPerPod` at a time, and write the batch's objects.
@@ -162,12 +169,12 @@ class Batch:
 
     async def _agent_in(self, lease: SandboxLease, row: PromptRow) -> PromptResult:
         spec = self.settings.spec
-        toolsets = draw_toolsets(distribution_of(spec) or {}, IMPLEMENTED_TOOLSETS, (self.settings.run_name, row.key))
+        toolsets = draw_toolsets(distribution_of(spec) or {}, self._available, (self.settings.run_name, row.key))
         limits = ToolLimits(
             command_seconds=spec.sandbox.command_timeout_seconds,
             max_command_seconds=spec.sandbox.command_timeout_seconds,
         )
-        toolbox = SandboxToolbox(lease, toolsets, limits, row.env)
+        toolbox = SandboxToolbox(lease, toolsets, limits, row.env, self.services)
         result = await self.agent.within(row).run(row, toolbox, toolsets)
         image = row.image or spec.sandbox.image
         return replace(result, sandbox_image=image, boot_id=lease.sandbox.hello.boot_id)

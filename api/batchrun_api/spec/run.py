@@ -11,6 +11,7 @@ from batchrun_api.spec.model import Model
 from batchrun_api.spec.output import Output
 from batchrun_api.spec.pod import PodTemplate
 from batchrun_api.spec.sandbox import Sandbox
+from batchrun_api.spec.tools import Tools
 from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS, WORKING_TOOLSETS
 
 API_GROUP = "batchrun.dev"
@@ -53,13 +54,6 @@ DistributionChoice = Annotated[
     Discriminator(lambda value: "own" if isinstance(value, dict) else "name"),
     WithJsonSchema(_DISTRIBUTION_SCHEMA),
 ]
-
-
-class Tools(ApiModel):
-    """Which tools the model is offered."""
-
-    on_unavailable: Literal["Fail", "Drop"] = "Fail"
-    """A toolset that cannot work here (no key, no model, not in this version): refuse the run, or run without it."""
 
 
 class Filters(ApiModel):
