@@ -57,11 +57,11 @@ def _extra_body_problems(spec: BatchRunSpec) -> list[SpecProblem]:
 def _range_problems(spec: BatchRunSpec) -> list[SpecProblem]:
     """A schema can say what a range looks like, not whether its bits fit."""
     problems = []
-    for index, text in enumerate(spec.tools.web.allowed_ranges if spec.tools.web else ()):
+    for text in spec.tools.web.allowed_ranges if spec.tools.web else ():
         try:
             ip_network(text)
         except ValueError as error:
-            problems.append(SpecProblem(("tools", "web", "allowedRanges", str(index)), f"is no range: {error}"))
+            problems.append(SpecProblem(("tools", "web", "allowedRanges"), f"{text} is no range: {error}"))
     return problems
 
 

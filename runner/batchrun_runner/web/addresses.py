@@ -10,6 +10,7 @@ Address = IPv4Address | IPv6Address
 _NAT64 = IPv6Network("64:ff9b::/96")
 _NAT64_LOCAL = IPv6Network("64:ff9b:1::/48")
 _IPV4_COMPATIBLE = IPv6Network("::/96")
+_NOWHERE = IPv6Address("::")
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,10 @@ class AddressRules:
     def allows(self, text: str) -> bool:
         """Whether one address, as a resolver gives it, may be connected to."""
         address = ip_address(text.partition("%")[0])
-        if any(address in ip_network(one) for one in self.allowed_ranges if ip_network(one).version == address.version):
-            return True
-        return all(_is_public(form) for form in _forms(address))
+        return all(self._is_opened(form) or _is_public(form) for form in _forms(address))
+
+    def _is_opened(self, address: Address) -> bool:
+        return any(address in ip_network(text) for text in self.allowed_ranges)
 
 
 def _is_public(address: Address) -> bool:
@@ -47,7 +49,7 @@ def _forms(address: Address) -> list[Address]:
     if address in _NAT64:
         return [IPv4Address(packed[-4:])]
     if address in _NAT64_LOCAL or address in _IPV4_COMPATIBLE:
-        return [IPv6Address("::1")]
+        return [_NOWHERE]
     if address.sixtofour is not None:
         return [address, address.sixtofour]
     if address.teredo is not None:

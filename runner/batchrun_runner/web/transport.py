@@ -8,6 +8,7 @@ import httpx2
 
 from batchrun_runner.web.addresses import AddressRules
 
+_PORTS = {"http": 80, "https": 443}
 Resolver = Callable[[str, int], Awaitable[list[str]]]
 """A host's addresses for a port; raises OSError."""
 
@@ -34,8 +35,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Raises AddressRefused, and what httpx raises."""
+        """Raises AddressRefused for an address, UnsupportedProtocol for a scheme, and what else httpx raises."""
         url = request.url
+        if url.scheme not in _PORTS:
+            raise httpx2.UnsupportedProtocol(f"{url.scheme} is neither", request=request)
         addresses = await self._judged(request)
         failure: httpx2.ConnectError | None = None
         for address in addresses:
@@ -59,7 +62,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def _judged(self, request: httpx2.Request) -> list[str]:
         host = request.url.host
-        port = request.url.port or (443 if request.url.scheme == "https" else 80)
+        port = request.url.port or _PORTS[request.url.scheme]
         try:
             addresses = await self._resolver(host, port)
         except (OSError, UnicodeError) as error:
