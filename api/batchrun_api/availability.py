@@ -1,10 +1,7 @@
 """Which toolsets work in a run, from its spec alone (docs/decisions/0017)."""
 
 from batchrun_api.spec.run import BatchRunSpec
-from batchrun_api.toolsets import TOOLSETS, WORKING_TOOLSETS
-
-NEEDS: dict[str, tuple[str, ...]] = {"web": ("tools.web",)}
-"""Fields of the spec without which a toolset is unavailable."""
+from batchrun_api.toolsets import NEEDS, TOOLSETS, WORKING_TOOLSETS
 
 
 def lacks(spec: BatchRunSpec) -> dict[str, str]:

@@ -21,9 +21,13 @@ class SpecProblem:
 
 
 def distribution_of(spec: BatchRunSpec) -> Distribution | None:
-    """The probabilities that the spec asks for; None for a name that does not exist."""
+    """The probabilities that the spec asks for; None for a name that does not exist.
+
+    In the order of TOOLSETS, for it decides a tie and the API server keeps no order of own ones.
+    """
     if isinstance(spec.distribution, dict):
-        return spec.distribution
+        own = spec.distribution
+        return {name: own[name] for name in (*TOOLSETS, *own) if name in own}
     return DISTRIBUTIONS.get(spec.distribution)
 
 

@@ -80,3 +80,6 @@ MEANT_FOR: dict[str, str] = {
 
 WORKING_TOOLSETS: tuple[str, ...] = ("web", "terminal", "file")
 """Toolsets that this version has; a test of the runner holds this to what is implemented."""
+
+NEEDS: dict[str, tuple[str, ...]] = {"web": ("tools.web",)}
+"""Fields of the spec without which a toolset is unavailable."""

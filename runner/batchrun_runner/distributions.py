@@ -3,8 +3,7 @@
 import json
 from io import StringIO
 
-from batchrun_api.availability import NEEDS
-from batchrun_api.toolsets import DISTRIBUTIONS, MEANT_FOR, TOOLSETS, WORKING_TOOLSETS
+from batchrun_api.toolsets import DISTRIBUTIONS, MEANT_FOR, NEEDS, TOOLSETS, WORKING_TOOLSETS
 
 
 def render(output: str) -> str:
