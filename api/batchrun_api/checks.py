@@ -1,11 +1,13 @@
 """What a schema cannot say about a spec: checks that `batchrun validate`, `batchrun local` and the operator share."""
 
 from dataclasses import dataclass
+from ipaddress import ip_network
 
+from batchrun_api.availability import lacks
 from batchrun_api.conditions import Reason
 from batchrun_api.spec.model import NOT_IN_EXTRA_BODY, not_for_extra_body
 from batchrun_api.spec.run import BatchRunSpec
-from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS, WORKING_TOOLSETS, Distribution
+from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS, Distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +21,13 @@ class SpecProblem:
 
 
 def distribution_of(spec: BatchRunSpec) -> Distribution | None:
-    """The probabilities that the spec asks for; None for a name that does not exist."""
+    """The probabilities that the spec asks for; None for a name that does not exist.
+
+    In the order of TOOLSETS, for it decides a tie and the API server keeps no order of own ones.
+    """
     if isinstance(spec.distribution, dict):
-        return spec.distribution
+        own = spec.distribution
+        return {name: own[name] for name in (*TOOLSETS, *own) if name in own}
     return DISTRIBUTIONS.get(spec.distribution)
 
 
@@ -32,6 +38,7 @@ def spec_problems(spec: BatchRunSpec, *, for_cluster: bool) -> list[SpecProblem]
         *(SpecProblem((), rule.message) for rule in cluster_rules if rule.holds and not rule.holds(spec)),
         *_extra_body_problems(spec),
         *_distribution_problems(spec),
+        *_range_problems(spec),
     ]
 
 
@@ -49,6 +56,17 @@ def _extra_body_problems(spec: BatchRunSpec) -> list[SpecProblem]:
         for field, fix in refused.items()
         if field in body
     ]
+
+
+def _range_problems(spec: BatchRunSpec) -> list[SpecProblem]:
+    """A schema can say what a range looks like, not whether its bits fit."""
+    problems = []
+    for text in spec.tools.web.allowed_ranges if spec.tools.web else ():
+        try:
+            ip_network(text)
+        except ValueError as error:
+            problems.append(SpecProblem(("tools", "web", "allowedRanges"), f"{text} is no range: {error}"))
+    return problems
 
 
 def _distribution_problems(spec: BatchRunSpec) -> list[SpecProblem]:
@@ -69,17 +87,19 @@ def _distribution_problems(spec: BatchRunSpec) -> list[SpecProblem]:
 
 
 def _unavailable(spec: BatchRunSpec, distribution: Distribution) -> list[SpecProblem]:
+    lacking = lacks(spec)
     wanted = [name for name, probability in distribution.items() if probability]
-    missing = [name for name in wanted if name not in WORKING_TOOLSETS]
+    missing = [name for name in wanted if name in lacking]
     if not missing:
         return []
+    listed = ", ".join(f"{name} ({lacking[name]})" for name in missing)
     if len(missing) == len(wanted):
-        message = f"none of its toolsets works in this version ({', '.join(missing)}): choose another distribution"
+        message = f"none of its toolsets works: {listed}; meet what is missing, or choose another distribution"
         return [SpecProblem(("distribution",), message, Reason.TOOLSET_UNAVAILABLE)]
     if spec.tools.on_unavailable == "Drop":
         return []
     message = (
-        f"these toolsets do not work in this version: {', '.join(missing)}; "
+        f"these toolsets do not work: {listed}; meet what is missing, "
         "set tools.onUnavailable to Drop to run without them, or choose another distribution"
     )
     return [SpecProblem(("distribution",), message, Reason.TOOLSET_UNAVAILABLE)]

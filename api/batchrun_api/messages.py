@@ -113,9 +113,32 @@ class FailureNote(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     prompt_index: int
+    sample: int = 0
     id: Annotated[str, Field(max_length=200)] = ""
     reason: str
     message: Annotated[str, Field(max_length=400)] = ""
+
+
+class PassAtK(BaseModel):
+    """The chance that one of k samples of a prompt passes, and over how many prompts that is the mean."""
+
+    model_config = ConfigDict(frozen=True)
+
+    k: int
+    value: float
+    prompts: int
+
+
+class RewardFigures(BaseModel):
+    """What verifiers said, over the whole run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    count: int
+    """Samples that have a reward."""
+    mean: float
+    pass_at: Annotated[list[PassAtK], Field(max_length=2)]
+    """The smallest and the largest k that has an estimate."""
 
 
 class MergeResult(BaseModel):
@@ -135,6 +158,8 @@ class MergeResult(BaseModel):
     reasons: dict[str, int] = Field(default_factory=dict)
     """Prompts by reason, for those that did not complete."""
     failures: Annotated[list[FailureNote], Field(max_length=5)] = Field(default_factory=list)
+    reward: RewardFigures | None = None
+    """None: no prompt has a reward."""
     damaged: dict[str, int] = Field(default_factory=dict)
     """Lines that were rows and are none any more, by batch file, as the merge found them."""
 

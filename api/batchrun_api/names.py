@@ -45,7 +45,14 @@ ENV_EPHEMERAL_SYSTEM_PROMPT = "BATCHRUN_EPHEMERAL_SYSTEM_PROMPT"
 ENV_DATASET_PREFIX = "BATCHRUN_DATASET_"
 """In front of AWS_*: the keys of a data set that lies in another store than the output."""
 
+_ENV_TOOL_KEY_PREFIX = "BATCHRUN_TOOL_KEY_"
+
 _DNS_LABEL_CHARS = 63
+
+
+def tool_key_variable(purpose: str) -> str:
+    """Environment variable of a runner with the key for `purpose`, which is one of `Tools.key_refs`: web.search."""
+    return _ENV_TOOL_KEY_PREFIX + purpose.upper().replace(".", "_")
 
 
 def digest(*parts: str, chars: int = 10) -> str:

@@ -38,7 +38,8 @@ class PlanCounts(PlanModel):
     """The figures of a plan, in prompts. `total = done + to_run`; invalid rows and orphans stand beside it."""
 
     total: Count
-    """Valid prompts of the data set, after maxSamples."""
+    """Valid prompts of the data set, after maxSamples; each of its samples is one."""
+    samples_per_prompt: Annotated[int, Field(ge=1)] = 1
     done: Count
     """Stored with an outcome that does not run again."""
     completed: Count = 0
@@ -52,13 +53,21 @@ class PlanCounts(PlanModel):
     """Stored rows whose prompt is no longer in the data set."""
 
 
+def total_in_words(total: int, samples_per_prompt: int) -> str:
+    """`7 prompts`, or `21 samples of 7 prompts`."""
+    if samples_per_prompt == 1:
+        return counted(total, "prompt")
+    return f"{counted(total, 'sample')} of {counted(total // samples_per_prompt, 'prompt')}"
+
+
 def plan_in_words(counts: PlanCounts, batches: int) -> str:
     """A plan in one line, for terminals, logs and the condition Planned. `batches`: how many new ones."""
     outcomes = [("completed", counts.completed), ("truncated", counts.truncated), ("discarded", counts.discarded)]
     ended = ", ".join(f"{count:,} {name}" for name, count in outcomes if count)
     done = f"{counts.done:,} done" + (f" ({ended})" if ended else "")
     new = counted(batches, "new batch", "new batches")
-    parts = [f"{counted(counts.total, 'prompt')}: {done}, {counts.to_run:,} to run in {new}"]
+    total = total_in_words(counts.total, counts.samples_per_prompt)
+    parts = [f"{total}: {done}, {counts.to_run:,} to run in {new}"]
     if counts.invalid:
         parts.append(f"{counted(counts.invalid, 'invalid row')} skipped (see {REJECTED_ROWS})")
     if counts.orphaned:

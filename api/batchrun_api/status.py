@@ -31,7 +31,7 @@ class PromptCounts(ApiModel):
     """Prompts by outcome: total = completed + truncated + discarded + failed + notRun, orphaned apart."""
 
     total: Count = 0
-    """Valid prompts of the data set, after maxSamples."""
+    """Valid prompts of the data set, after maxSamples, times samplesPerPrompt: each sample counts by itself."""
     completed: Count = 0
     """The model gave its final answer."""
     truncated: Count = 0
@@ -87,12 +87,36 @@ class Failure(ApiModel):
 
     prompt_index: Annotated[int, Field(ge=-1)]
     """Row of the data set, counted from 0 over valid rows."""
+    sample: Count = 0
+    """Which of its samples, from 0."""
     id: Annotated[str, Field(max_length=200)] = ""
     """The row's own id."""
     reason: Word
     """Why, from the closed set of reasons."""
     message: Annotated[str, Field(max_length=400)] = ""
     """Details, shortened."""
+
+
+class PassAt(ApiModel):
+    """pass@k."""
+
+    k: Annotated[int, Field(ge=1)]
+    """How many samples of a prompt are drawn."""
+    value: Word
+    """The chance that at least one of them passes, as a decimal number from 0 to 1: the mean over prompts."""
+    prompts: Count
+    """Prompts that have at least k samples with a reward."""
+
+
+class RewardSummary(ApiModel):
+    """What verifiers said. Numbers that need not be whole are strings."""
+
+    count: Count
+    """Samples that have a reward."""
+    mean: Word
+    """Mean of their rewards, as a decimal number."""
+    pass_at: Annotated[list[PassAt], Field(max_length=2)] = Field(default_factory=list)
+    """For the smallest and the largest k that has an estimate; all of them stand in statistics.json."""
 
 
 class Summary(ApiModel):
@@ -104,6 +128,8 @@ class Summary(ApiModel):
     """Tool calls in kept rows."""
     reasons: Annotated[dict[Word, Count], Field(max_length=64)] = Field(default_factory=dict)
     """Prompts by reason, for those that did not complete."""
+    reward: RewardSummary | None = None
+    """Figures of verifiers; left out where no prompt has a reward."""
 
 
 class BatchRunStatus(ApiModel):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from batchrun_api.availability import available
 from batchrun_api.checks import distribution_of
 from batchrun_api.messages import BatchMessage
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome, Reason
@@ -22,6 +23,7 @@ from batchrun_runner.ledger.recorder import BatchRecorder
 from batchrun_runner.model.errors import StopRun
 from batchrun_runner.model.sampling import sampling_of
 from batchrun_runner.progress import Reporter
+from batchrun_runner.prompt_keys import sample_of
 from batchrun_runner.records import NO_ARTIFACTS, Artifacts, PromptResult, PromptRow
 from batchrun_runner.sandbox.backend import SandboxBackend, SandboxLease, SandboxRequest
 from batchrun_runner.sandbox.collecting import collect
@@ -32,7 +34,7 @@ from batchrun_runner.settings import RunSettings
 from batchrun_runner.stopping import Stop
 from batchrun_runner.storage.errors import StorageError
 from batchrun_runner.tools.context import ToolLimits
-from batchrun_runner.tools.registry import IMPLEMENTED_TOOLSETS
+from batchrun_runner.tools.services import NO_SERVICES, ToolServices
 from batchrun_runner.tools.toolbox import SandboxToolbox
 
 MAX_STARTS = 3
@@ -55,13 +57,16 @@ class Batch:
     config_digest: str
     reporter: Reporter
     stop: Stop
+    services: ToolServices = NO_SERVICES
     now: Callable[[], datetime] = _utc_now
     monotonic: Callable[[], float] = time.monotonic
     _collecting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    samplings: dict[int, str] = field(default_factory=dict)
+    """What rows say of how the model was asked, by sample; filled as they come."""
 
     @cached_property
-    def _sampling(self) -> str:
-        return sampling_of(self.settings)
+    def _available(self) -> frozenset[str]:
+        return available(self.settings.spec)
 
     async def run(self, rows: Sequence[PromptRow]) -> BatchMessage:
         """Work on every row that has no stored end yet, `promptsPerPod` at a time, and write the batch's objects.
@@ -163,12 +168,12 @@ class Batch:
 
     async def _agent_in(self, lease: SandboxLease, row: PromptRow) -> PromptResult:
         spec = self.settings.spec
-        toolsets = draw_toolsets(distribution_of(spec) or {}, IMPLEMENTED_TOOLSETS, (self.settings.run_name, row.key))
+        toolsets = draw_toolsets(distribution_of(spec) or {}, self._available, (self.settings.run_name, row.key))
         limits = ToolLimits(
             command_seconds=spec.sandbox.command_timeout_seconds,
             max_command_seconds=spec.sandbox.command_timeout_seconds,
         )
-        toolbox = SandboxToolbox(lease, toolsets, limits, row.env)
+        toolbox = SandboxToolbox(lease, toolsets, limits, row.env, self.services)
         result = await self.agent.within(row).run(row, toolbox, toolsets)
         image = row.image or spec.sandbox.image
         return replace(result, sandbox_image=image, boot_id=lease.sandbox.hello.boot_id)
@@ -206,10 +211,17 @@ class Batch:
             timestamp=self.now().isoformat(timespec="microseconds"),
             model=self.settings.spec.model.name,
             config_digest=self.config_digest,
-            sampling=self._sampling,
+            sampling=self._sampling(sample_of(row.key)),
         )
         await asyncio.to_thread(self.recorder.record, row, filtered, line, unfiltered=result)
         return filtered
+
+    def _sampling(self, sample: int) -> str:
+        """Samples differ by their seed alone."""
+        shown = sample if self.settings.spec.model.sampling.seed is not None else 0
+        if shown not in self.samplings:
+            self.samplings[shown] = sampling_of(self.settings, shown)
+        return self.samplings[shown]
 
     def _failed(
         self, row: PromptRow, reason: Reason | None, message: str, outcome: Outcome = Outcome.FAILED

@@ -31,6 +31,7 @@ ROW_FEATURES: dict[str, Feature] = {
     "message": "string",
     "key": "string",
     "occurrence": "int64",
+    "sample": "int64",
     "id": "string",
     "usage": {
         "prompt_tokens": "int64",

@@ -3,7 +3,7 @@
 import json
 from io import StringIO
 
-from batchrun_api.toolsets import DISTRIBUTIONS, MEANT_FOR, TOOLSETS, WORKING_TOOLSETS
+from batchrun_api.toolsets import DISTRIBUTIONS, MEANT_FOR, NEEDS, TOOLSETS, WORKING_TOOLSETS
 
 
 def render(output: str) -> str:
@@ -29,12 +29,22 @@ def _table() -> str:
     table = Table(title="Toolset distributions: probability of each toolset in percent", title_justify="left")
     table.add_column("distribution")
     for toolset in TOOLSETS:
-        table.add_column(toolset if toolset in WORKING_TOOLSETS else f"{toolset}*", justify="right")
+        table.add_column(toolset + _mark(toolset), justify="right")
     table.add_column("meant for")
     for name, distribution in DISTRIBUTIONS.items():
         table.add_row(name, *(str(distribution.get(toolset, "")) for toolset in TOOLSETS), MEANT_FOR[name])
     text = StringIO()
     console = Console(file=text, width=110, force_terminal=False)
     console.print(table)
-    console.print("* does not work in this version: refused, or left out with tools.onUnavailable: Drop")
+    fields = ", ".join(field for toolset in TOOLSETS for field in NEEDS.get(toolset, ()))
+    console.print(f"° works where the spec has its field: {fields}")
+    if frozenset(TOOLSETS) - frozenset(WORKING_TOOLSETS):
+        console.print("* does not work in this version")
+    console.print("What does not work is refused, or left out with tools.onUnavailable: Drop")
     return text.getvalue()
+
+
+def _mark(toolset: str) -> str:
+    if toolset not in WORKING_TOOLSETS:
+        return "*"
+    return "°" if toolset in NEEDS else ""

@@ -36,10 +36,9 @@ class Problem:
 class InvalidFile(Exception):
     """A file that cannot be used; `problems` says where and why, and is never empty."""
 
-    reason = Reason.INVALID_SPEC
-
-    def __init__(self, file: Path, problems: list[Problem]) -> None:
+    def __init__(self, file: Path, problems: list[Problem], reason: Reason = Reason.INVALID_SPEC) -> None:
         self.file = file
+        self.reason = reason
         self.problems = sorted(problems)
         super().__init__("\n".join(f"{file}:{problem}" for problem in self.problems))
 
@@ -141,9 +140,10 @@ def _checked(file: Path, document: _Document, *, for_cluster: bool) -> BatchRun:
         run = BatchRun.model_validate(document.value, by_alias=True, by_name=False)
     except ValidationError as error:
         raise InvalidFile(file, [*_problems(document.node, error)]) from error
-    found = [(("spec", *problem.path), problem.message) for problem in spec_problems(run.spec, for_cluster=for_cluster)]
+    found = spec_problems(run.spec, for_cluster=for_cluster)
     if found:
-        raise InvalidFile(file, [_problem(document.node, path, message) for path, message in found])
+        problems = [_problem(document.node, ("spec", *problem.path), problem.message) for problem in found]
+        raise InvalidFile(file, problems, found[0].reason)
     return run
 
 

@@ -159,7 +159,7 @@ def _highest_number(store: ObjectStore) -> int:
 def _read(spec: BatchRunSpec, source: Source, cutter: Cutter, rejected: str) -> None:
     """Hand over the rows, `maxSamples` of them at most: counted before anything is known of what is done."""
     rows = source.rows(RowBounds.of(spec))
-    while spec.max_samples is None or cutter.total < spec.max_samples:
+    while spec.max_samples is None or cutter.taken < spec.max_samples:
         row = next(rows, None)
         if row is None:
             break

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.own_container import AS_THE_RUN_SAYS, OwnContainer
+from batchrun_runner.prompt_keys import sample_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,12 @@ class PromptRow:
     """Its key without verifier and sample (docs/decisions/0014); only of rows with `collect`."""
     container: OwnContainer = AS_THE_RUN_SAYS
     """Its own user and resources."""
+
+    @property
+    def label(self) -> str:
+        """What people call it: `prompt 3`, or `prompt 3, sample 1` for samples beyond the first."""
+        sample = sample_of(self.key)
+        return f"prompt {self.index}, sample {sample}" if sample else f"prompt {self.index}"
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:

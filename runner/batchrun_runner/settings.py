@@ -7,8 +7,9 @@ from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
-from batchrun_api.names import ENV_API_KEY, ENV_EPHEMERAL_SYSTEM_PROMPT
+from batchrun_api.names import ENV_API_KEY, ENV_EPHEMERAL_SYSTEM_PROMPT, tool_key_variable
 from batchrun_api.spec import BatchRun, BatchRunSpec, PrefillMessage
+from batchrun_api.spec.tools import TOOL_KEY_PURPOSES
 from batchrun_api.wording import plain_words
 
 OPENROUTER_KEY = "OPENROUTER_API_KEY"
@@ -32,13 +33,20 @@ class RunSettings:
     owner: Owner = field(default_factory=Owner)
     api_key: str | None = field(default=None, repr=False)
     """None: the server needs no key."""
+    tool_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Keys of the tools' servers, by purpose (`web.search`)."""
     ephemeral_system_prompt: str | None = field(default=None, repr=False)
     prefill_messages: tuple[PrefillMessage, ...] = field(default=(), repr=False)
 
     @property
     def secrets(self) -> list[str | None]:
         """Texts that nothing that is kept or logged may quote."""
-        return [self.api_key, self.ephemeral_system_prompt, *(message.content for message in self.prefill_messages)]
+        return [
+            self.api_key,
+            *self.tool_keys.values(),
+            self.ephemeral_system_prompt,
+            *(message.content for message in self.prefill_messages),
+        ]
 
 
 def key_variable(base_url: str) -> str:
@@ -68,6 +76,11 @@ def prefill_messages(text: str) -> tuple[PrefillMessage, ...]:
         raise PrefillInvalid(f"is no JSON list of messages {{role, content}}: {where} {plain_words(detail)}") from error
 
 
+def _tool_keys(environ: Mapping[str, str]) -> dict[str, str]:
+    keys = {purpose: environ.get(tool_key_variable(purpose), "") for purpose in TOOL_KEY_PURPOSES}
+    return {purpose: key for purpose, key in keys.items() if key}
+
+
 def from_batchrun(
     run: BatchRun,
     *,
@@ -82,6 +95,7 @@ def from_batchrun(
         run_name=run.run_name,
         owner=owner or Owner(),
         api_key=environ.get(ENV_API_KEY) or None,
+        tool_keys=_tool_keys(environ),
         ephemeral_system_prompt=agent.ephemeral_system_prompt or environ.get(ENV_EPHEMERAL_SYSTEM_PROMPT) or None,
         prefill_messages=tuple(agent.prefill_messages or ()) or prefill_messages,
     )

@@ -200,7 +200,10 @@ GOOD: dict[str, Document | str] = {
             "finalizers": ["example.org/keep"],
         },
     ),
-    "optional-null": spec_of(maxSamples=None, runName=None, podTemplate={"labels": None, "tolerations": None}),
+    "samples": spec_of(samplesPerPrompt=1000, maxSamples=10**6, model={"sampling": {"seed": 2**53 - 999}}),
+    "optional-null": spec_of(
+        maxSamples=None, samplesPerPrompt=None, runName=None, podTemplate={"labels": None, "tolerations": None}
+    ),
     "name-with-dots": laid_over("metadata.name", "name.with-dots.2"),
     "status-of-another-life": laid_over("status", {"phase": "Complete"}),
 }
@@ -251,6 +254,10 @@ BAD: dict[str, Document | str] = {
     "prompts-per-pod-0": at("promptsPerPod", 0),
     "max-samples-0": at("maxSamples", 0),
     "max-samples-over": at("maxSamples", 10**9 + 1),
+    "samples-per-prompt-0": at("samplesPerPrompt", 0),
+    "samples-per-prompt-over": at("samplesPerPrompt", 1001),
+    "samples-of-all-prompts-over": spec_of(samplesPerPrompt=1000, maxSamples=10**6 + 1),
+    "samples-and-seed-over": spec_of(samplesPerPrompt=2, model={"sampling": {"seed": 2**53}}),
     "turns-0": at("agent.maxTurns", 0),
     "temperature-over": at("model.sampling.temperature", 2.01),
     "temperature-under": at("model.sampling.temperature", -0.1),

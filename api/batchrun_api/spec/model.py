@@ -112,7 +112,7 @@ class Sampling(ApiModel):
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """Nucleus sampling: share of probability mass, above 0 and up to 1."""
     seed: Annotated[int, Field(ge=0, le=2**53)] | None = None
-    """Seed for servers that support it."""
+    """Seed for servers that support it. Sample i of a prompt (samplesPerPrompt) is asked with seed + i."""
     stop: Annotated[list[ShortText], Field(min_length=1, max_length=4)] | None = None
     """Strings that end a reply."""
 

@@ -11,6 +11,7 @@ from batchrun_api.spec.model import Model
 from batchrun_api.spec.output import Output
 from batchrun_api.spec.pod import PodTemplate
 from batchrun_api.spec.sandbox import Sandbox
+from batchrun_api.spec.tools import Tools
 from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS, WORKING_TOOLSETS
 
 API_GROUP = "batchrun.dev"
@@ -22,6 +23,10 @@ RUN_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 TOOLSET_NAME = r"^[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 METADATA_NAME = rf"^{_LABEL}(\.{_LABEL})*$"
+MOST_SAMPLES = 10**9
+"""Of a run: bound of maxSamples times samplesPerPrompt."""
+_SEED_LIMIT = 2**53
+"""The largest integer that every JSON reader takes exactly."""
 
 _OTHER_TOOLSETS = [name for name in TOOLSETS if name not in WORKING_TOOLSETS]
 RunName = Annotated[str, Field(min_length=1, max_length=100, pattern=RUN_NAME)]
@@ -49,13 +54,6 @@ DistributionChoice = Annotated[
     Discriminator(lambda value: "own" if isinstance(value, dict) else "name"),
     WithJsonSchema(_DISTRIBUTION_SCHEMA),
 ]
-
-
-class Tools(ApiModel):
-    """Which tools the model is offered."""
-
-    on_unavailable: Literal["Fail", "Drop"] = "Fail"
-    """A toolset that cannot work here (no key, no model, not in this version): refuse the run, or run without it."""
 
 
 class Filters(ApiModel):
@@ -117,8 +115,10 @@ class BatchRunSpec(ApiModel):
     """The agent loop."""
     sandbox: Sandbox = Field(default_factory=Sandbox)
     """The sandbox containers."""
-    max_samples: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    max_samples: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] | None = None
     """Only the first N valid rows, counted before the resume filter. Can be changed while the run is going on."""
+    samples_per_prompt: Annotated[int, Field(ge=1, le=1000)] = 1
+    """How often each row is run, each time as a prompt of its own. Raising it runs only the new samples."""
     resume_policy: Literal["Continue", "Force", "Never"] = "Continue"
     """Stored results: Continue from them; Force, even if another configuration made them; or Never, refuse."""
     filters: Filters = Field(default_factory=Filters)
@@ -168,6 +168,17 @@ class BatchRunSpec(ApiModel):
             cel="self.promptsPerPod <= self.batchSize",
             message="promptsPerPod cannot be larger than batchSize",
             holds=lambda self: self.prompts_per_pod <= self.batch_size,
+        ),
+        Rule(
+            cel=f"self.?maxSamples.orValue(1) * self.samplesPerPrompt <= {MOST_SAMPLES}",
+            message=f"maxSamples times samplesPerPrompt is more than {MOST_SAMPLES} prompts: lower one of the two",
+            holds=lambda self: (self.max_samples or 1) * self.samples_per_prompt <= MOST_SAMPLES,
+        ),
+        Rule(
+            cel=f"self.model.?sampling.?seed.orValue(0) + self.samplesPerPrompt - 1 <= {_SEED_LIMIT}",
+            message="sample i is asked with the seed model.sampling.seed + i, which must not be above "
+            f"{_SEED_LIMIT}: lower the seed",
+            holds=lambda self: (self.model.sampling.seed or 0) + self.samples_per_prompt - 1 <= _SEED_LIMIT,
         ),
     )
 

@@ -16,6 +16,9 @@ def runner_environment(subject: Subject, *, model_key: bool) -> list[Manifest]:
     entries: list[Manifest] = [{"name": ENV_IN_POD, "value": "1"}, {"name": "HOME", "value": TMP_DIR}]
     if model_key and spec.model.api_key_secret_ref is not None:
         entries.append(_from_secret(names.ENV_API_KEY, spec.model.api_key_secret_ref))
+    if model_key:
+        refs = spec.tools.key_refs()
+        entries += [_from_secret(names.tool_key_variable(purpose), ref) for purpose, ref in refs.items()]
     entries += _ephemeral_prompt(subject)
     if spec.output is not None:
         entries += _aws_credentials("", spec.output.s3.credentials_secret_ref)

@@ -4,8 +4,9 @@ from pydantic import ValidationError
 
 from batchrun_api.conditions import Phase, Reason
 from batchrun_api.exit_codes import ExitCode
-from batchrun_api.messages import MergeResult, StepMessage
-from batchrun_api.status import Failure, PromptCounts, Summary
+from batchrun_api.messages import MergeResult, RewardFigures, StepMessage
+from batchrun_api.plan import total_in_words
+from batchrun_api.status import Failure, PassAt, PromptCounts, RewardSummary, Summary
 from batchrun_api.text import counted
 from batchrun_operator.manifests import config_map, merge_job
 from batchrun_operator.manifests.meta import Role
@@ -108,10 +109,12 @@ def _finish(sheet: Worksheet, result: MergeResult) -> None:
             total_tokens=result.total_tokens,
             tool_calls=result.tool_calls,
             reasons={key[:64]: number for key, number in [*result.reasons.items()][:_SHOWN_REASONS]},
+            reward=_reward(result.reward),
         ),
         failures=[
             Failure(
                 prompt_index=max(-1, note.prompt_index),
+                sample=note.sample,
                 id=note.id,
                 reason=shortened_text(note.reason, 64),
                 message=note.message,
@@ -120,6 +123,18 @@ def _finish(sheet: Worksheet, result: MergeResult) -> None:
         ],
     )
     _judge(sheet, result)
+
+
+def _reward(figures: RewardFigures | None) -> RewardSummary | None:
+    if figures is None:
+        return None
+    pass_at = [PassAt(k=item.k, value=_decimal(item.value), prompts=item.prompts) for item in figures.pass_at]
+    return RewardSummary(count=figures.count, mean=_decimal(figures.mean), pass_at=pass_at)
+
+
+def _decimal(value: float) -> str:
+    """Six digits, and short whatever a verifier has written."""
+    return f"{value:.6g}"
 
 
 def _judge(sheet: Worksheet, result: MergeResult) -> None:
@@ -151,7 +166,15 @@ def _summary(sheet: Worksheet, result: MergeResult) -> str:
     words = ", ".join(f"{number} {word}" for number, word in parts if number)
     place = place_of_results(sheet.spec, sheet.run.name)
     where = f" Results are in {place}." if place else ""
-    return f"{counted(result.total, 'prompt')}: {words or 'none'}.{where}"
+    total = total_in_words(result.total, sheet.spec.samples_per_prompt)
+    return f"{total}: {words or 'none'}.{_passing(result.reward)}{where}"
+
+
+def _passing(figures: RewardFigures | None) -> str:
+    if figures is None:
+        return ""
+    said = [f"pass@{item.k} {item.value:.3f} over {counted(item.prompts, 'prompt')}" for item in figures.pass_at]
+    return f" {', '.join(said)}."
 
 
 def _how_to_resume(sheet: Worksheet) -> str:

@@ -21,6 +21,7 @@ from batchrun_runner.model.calls import ToolCall
 from batchrun_runner.model.errors import FailPrompt
 from batchrun_runner.model.failures import Failure
 from batchrun_runner.model.reply import Finish, Reply
+from batchrun_runner.prompt_keys import sample_of
 from batchrun_runner.records import PromptResult, PromptRow
 from batchrun_runner.settings import RunSettings
 
@@ -61,9 +62,13 @@ class Model(Protocol):
         tools: list[dict[str, Any]],
         *,
         final: bool = False,
+        sample: int = 0,
         held: Callable[[Failure], None] = ...,
     ) -> Reply:
-        """The model's next turn; `held` hears what holds it up. Raises FailPrompt or StopRun."""
+        """The model's next turn; `sample` changes the seed, `held` hears what holds it up.
+
+        Raises FailPrompt or StopRun.
+        """
         ...
 
 
@@ -117,7 +122,8 @@ class Agent:
     async def run(self, row: PromptRow, toolbox: Toolbox, toolsets: tuple[str, ...] = ()) -> PromptResult:
         """Work on one prompt. Raises StopRun; whatever ends only this prompt is in the result."""
         start = self.monotonic()
-        talk = Talk(row.prompt, self.system_prompt, self._unsaved(), toolbox.schemas, self.monotonic)
+        sample = sample_of(row.key)
+        talk = Talk(row.prompt, self.system_prompt, self._unsaved(), toolbox.schemas, self.monotonic, sample)
         try:
             async with asyncio.timeout(self.limits.timeout_seconds) as time_limit:
                 while (end := await self.step(talk, toolbox)) is None:
@@ -159,7 +165,9 @@ class Agent:
         message = f"no answer after {limits.max_turns} model calls"
         try:
             with talk.for_model.running():
-                reply = await self.model.query(talk.closing_messages(), talk.tools, final=True, held=talk.hold_up)
+                reply = await self.model.query(
+                    talk.closing_messages(), talk.tools, final=True, sample=talk.sample, held=talk.hold_up
+                )
             talk.add_closing_turn(reply)
         except FailPrompt as error:
             message += f"; the closing call failed: {error}"
@@ -183,7 +191,7 @@ class Agent:
     async def query(self, talk: Talk) -> Reply:
         """One model call."""
         with talk.for_model.running():
-            reply = await self.model.query(talk.messages, talk.tools, held=talk.hold_up)
+            reply = await self.model.query(talk.messages, talk.tools, sample=talk.sample, held=talk.hold_up)
         talk.add_reply(reply)
         return reply
 

@@ -58,6 +58,8 @@ class Talk:
     unsaved: list[dict[str, Any]]
     tools: list[dict[str, Any]]
     monotonic: InitVar[Callable[[], float]]
+    sample: int = 0
+    """Which sample of its prompt it is."""
     messages: list[dict[str, Any]] = field(init=False)
     turns: list[Turn] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)

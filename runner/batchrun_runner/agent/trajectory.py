@@ -4,8 +4,8 @@ from typing import Any
 
 from batchrun_api.outcomes import Outcome
 from batchrun_api.toolsets import ALL_TOOLS
-from batchrun_runner.dataset.keys import occurrence_of
 from batchrun_runner.model.clean import dumps
+from batchrun_runner.prompt_keys import occurrence_of, sample_of
 from batchrun_runner.records import Artifact, Artifacts, PromptResult, PromptRow, ToolStat, Usage, Verification
 from batchrun_runner.text import clean_text
 
@@ -43,6 +43,7 @@ def to_row(
         "message": clean_text(result.message),
         "key": row.key,
         "occurrence": occurrence_of(row.key),
+        "sample": sample_of(row.key),
         "id": row.id,
         "usage": _usage(result.usage),
         "seconds": _seconds(result),

@@ -24,18 +24,6 @@ def text_digest(prompt: str) -> str:
     return digest_of(prompt.strip().encode("utf-8", "surrogatepass"))
 
 
-def occurrence_of(key: str) -> int:
-    """Which of several equal rows of its data set a key belongs to, from 0; also 0 for a row without a key."""
-    _, _, rest = key.partition("-")
-    occurrence = rest.partition("-")[0]
-    return int(occurrence) if occurrence.isdecimal() else 0
-
-
-def without_sample(key: str) -> str:
-    """The part of a key that all samples of one row have in common."""
-    return key.rpartition("-")[0]
-
-
 class KeyMaker:
     """Gives each row of one data set, in its order, its key `<digest>-<occurrence>-<sample>`."""
 
@@ -43,7 +31,7 @@ class KeyMaker:
         self._seen: Counter[str] = Counter()
 
     def key(self, **acting: Any) -> str:
-        """The key of the next row. Fields that are empty count as not set; texts must be cleaned, values JSON."""
+        """The key of the next row, sample 0. Empty fields count as not set; texts must be cleaned, values JSON."""
         digest = digest_of(canonical_json({name: value for name, value in acting.items() if value}))
         occurrence = self._seen[digest]
         self._seen[digest] = occurrence + 1

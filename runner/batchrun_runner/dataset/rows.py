@@ -8,9 +8,10 @@ from typing import Any, NoReturn
 import orjson
 
 from batchrun_runner.dataset.faults import RowFault, kind_of
-from batchrun_runner.dataset.keys import KeyMaker, without_sample
+from batchrun_runner.dataset.keys import KeyMaker
 from batchrun_runner.dataset.lines import ROW_LIMIT_BYTES, Line, split_lines
 from batchrun_runner.dataset.own_settings import OWN_FIELDS, RowBounds, own_settings
+from batchrun_runner.prompt_keys import without_sample
 from batchrun_runner.records import PromptRow
 from batchrun_runner.text import clean_text, one_line
 

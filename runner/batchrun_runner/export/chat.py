@@ -10,7 +10,7 @@ from batchrun_runner.export.options import Reasoning
 from batchrun_runner.export.turns import Said, said
 
 _ROLES = {"system": "system", "human": "user"}
-METADATA = ("prompt_index", "key", "id", "outcome", "reason", "completed", "reward")
+METADATA = ("prompt_index", "sample", "key", "id", "outcome", "reason", "completed", "reward")
 """Columns that go along; the model stands there too."""
 
 

@@ -14,6 +14,7 @@ import orjson
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.spec.run import Filters
 from batchrun_runner.ledger import layout
+from batchrun_runner.ledger.done import DonePrompts
 from batchrun_runner.ledger.filters import judge
 from batchrun_runner.ledger.stored import StoredRow, load_stored
 from batchrun_runner.storage.errors import NotFound, PreconditionFailed
@@ -29,6 +30,8 @@ BatchStats = dict[str, int]
 class Ended(Protocol):
     """What the checkpoint needs to know of a row."""
 
+    @property
+    def key(self) -> str: ...
     @property
     def prompt_index(self) -> int: ...
     @property
@@ -46,6 +49,8 @@ class Checkpoint:
     run_name: str
     completed_prompts: set[int] = field(default_factory=set)
     """Row numbers of the prompts that resume leaves alone, in the data set of the latest plan."""
+    completed_samples: dict[int, set[int]] = field(default_factory=dict)
+    """Of prompts that are done in part: the samples that are."""
     batch_stats: dict[int, BatchStats] = field(default_factory=dict)
 
     def encode(self, now: float) -> bytes:
@@ -53,10 +58,25 @@ class Checkpoint:
         document = {
             "run_name": self.run_name,
             "completed_prompts": sorted(self.completed_prompts),
+            **self._in_part(),
             "batch_stats": {str(batch): self.batch_stats[batch] for batch in sorted(self.batch_stats)},
             "last_updated": timestamp(now),
         }
         return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
+
+    def _in_part(self) -> dict[str, dict[str, list[int]]]:
+        """Nothing in a run with one sample of each prompt."""
+        if not self.completed_samples:
+            return {}
+        samples = {str(index): sorted(self.completed_samples[index]) for index in sorted(self.completed_samples)}
+        return {"completed_samples": samples}
+
+    def note_done(self, done: Iterable[Ended], samples_per_prompt: int) -> None:
+        """Add the prompts, or the samples of prompts, that are done. What is noted already stays."""
+        prompts = DonePrompts(samples_per_prompt, self.completed_prompts, self.completed_samples)
+        for entry in done:
+            if entry.is_done:
+                prompts.add(entry.prompt_index, entry.key)
 
     @classmethod
     def decode(cls, body: bytes) -> "Checkpoint":
@@ -66,6 +86,10 @@ class Checkpoint:
             return cls(
                 run_name=str(document["run_name"]),
                 completed_prompts={int(index) for index in document["completed_prompts"]},
+                completed_samples={
+                    int(index): {int(sample) for sample in samples}
+                    for index, samples in document.get("completed_samples", {}).items()
+                },
                 batch_stats={
                     int(batch): {str(name): int(count) for name, count in stats.items()}
                     for batch, stats in document["batch_stats"].items()
@@ -105,7 +129,7 @@ def ends_by_batch(rows: Iterable[StoredRow], filters: Filters) -> dict[int, list
 
 
 def write_checkpoint(
-    store: ObjectStore, run_name: str, done: Iterable[int], batches: Mapping[int, list[Ended]], now: float
+    store: ObjectStore, run_name: str, done: DonePrompts, batches: Mapping[int, list[Ended]], now: float
 ) -> None:
     """Write it anew from everything that is known. `skipped` figures of batches that are still there are kept."""
     try:
@@ -116,7 +140,8 @@ def write_checkpoint(
     for batch, entries in batches.items():
         skipped = old.get(batch, {}).get("skipped", 0)
         stats[batch] = stats_of(entries, skipped=min(skipped, len(entries)))
-    store.put(layout.CHECKPOINT, Checkpoint(run_name, set(done), stats).encode(now), durable=False)
+    checkpoint = Checkpoint(run_name, done.whole, done.in_part, stats)
+    store.put(layout.CHECKPOINT, checkpoint.encode(now), durable=False)
 
 
 def add_batch(
@@ -126,14 +151,15 @@ def add_batch(
     entries: Iterable[Ended],
     *,
     skipped: int = 0,
+    samples_per_prompt: int = 1,
     clock: Callable[[], float] = time.time,
     pause: Callable[[float], None] = time.sleep,
 ) -> bool:
     """Note the end of a batch. False where others wrote all the time: the merge will write it, nothing is lost."""
     ended = list(entries)
     for attempt in range(_ATTEMPTS):
-        checkpoint, etag = _read(store, run_name)
-        checkpoint.completed_prompts.update(entry.prompt_index for entry in ended if entry.is_done)
+        checkpoint, etag = _read(store, run_name, samples_per_prompt)
+        checkpoint.note_done(ended, samples_per_prompt)
         checkpoint.batch_stats[batch] = stats_of(ended, skipped=skipped)
         try:
             put_version(store, layout.CHECKPOINT, checkpoint.encode(clock()), replaces=etag, durable=False)
@@ -146,7 +172,7 @@ def add_batch(
     return False
 
 
-def _read(store: ObjectStore, run_name: str) -> tuple[Checkpoint, str | None]:
+def _read(store: ObjectStore, run_name: str, samples_per_prompt: int) -> tuple[Checkpoint, str | None]:
     """The checkpoint as it is, mended where it is damaged or (on a store without conditions) lacks a batch."""
     etag = None
     try:
@@ -157,18 +183,21 @@ def _read(store: ObjectStore, run_name: str) -> tuple[Checkpoint, str | None]:
         checkpoint = Checkpoint(run_name)
     except ValueError as error:
         _log.warning("%s/%s is damaged (%s) and made again", store.place, layout.CHECKPOINT, error)
-        return _rebuilt(store, run_name), etag
+        return _rebuilt(store, run_name, samples_per_prompt), etag
     if not store.honours_conditions() and _lacks_batches(store, checkpoint):
-        return _rebuilt(store, run_name), etag
+        return _rebuilt(store, run_name, samples_per_prompt), etag
     return checkpoint, etag
 
 
-def _rebuilt(store: ObjectStore, run_name: str) -> Checkpoint:
+def _rebuilt(store: ObjectStore, run_name: str, samples_per_prompt: int) -> Checkpoint:
+    checkpoint = Checkpoint(run_name)
     batches: dict[int, list[Ended]] = {}
     for row in load_stored(store, keep_lines=False).rows:
         batches.setdefault(row.batch, []).append(row)
-    done = {row.prompt_index for rows in batches.values() for row in rows if row.is_done}
-    return Checkpoint(run_name, done, {batch: stats_of(rows) for batch, rows in batches.items()})
+    for batch, rows in batches.items():
+        checkpoint.note_done(rows, samples_per_prompt)
+        checkpoint.batch_stats[batch] = stats_of(rows)
+    return checkpoint
 
 
 def _lacks_batches(store: ObjectStore, checkpoint: Checkpoint | None = None) -> bool:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Self
 
@@ -19,9 +19,11 @@ from batchrun_runner.dataset.keys import text_digest
 from batchrun_runner.dataset.rows import InvalidRow
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.batching import BatchWriter, Indices, batching_of
+from batchrun_runner.ledger.done import DonePrompts
 from batchrun_runner.ledger.filters import judge
 from batchrun_runner.ledger.matching import Matcher
 from batchrun_runner.ledger.stored import StoredRow
+from batchrun_runner.prompt_keys import with_sample
 from batchrun_runner.records import PromptRow
 from batchrun_runner.storage.store import ObjectStore
 
@@ -37,9 +39,11 @@ class Cutter:
         self.rows_path = folder / "rows.jsonl"
         self.order_path = folder / "order.jsonl"
         self.rejected_path = folder / "rejected.jsonl"
+        self.taken = 0
+        """Rows of the data set."""
         self.total = 0
-        self.done: list[int] = []
-        """Row numbers."""
+        """Prompts: each sample of a row is one."""
+        self.done = DonePrompts(spec.samples_per_prompt)
         self.rejected: list[InvalidRow] = []
         self._refusal: DatasetInvalid | None = None
         self._skipped: list[str] = []
@@ -72,14 +76,20 @@ class Cutter:
         self._rejects.write(orjson.dumps(asdict(row), option=orjson.OPT_APPEND_NEWLINE))
 
     def add(self, row: PromptRow) -> None:
-        """Take a prompt: it is done, or goes into a batch."""
+        """Take a row of the data set: each of its samples is done, or goes into a batch."""
+        self.taken += 1
+        # Rows of the reference have no key. Only the first sample is theirs, or another row would go without its own.
+        self._add(row, text_digest(row.prompt) if self._matcher.needs_texts else "")
+        for sample in range(1, self._spec.samples_per_prompt):
+            self._add(replace(row, key=with_sample(row.key, sample)), "")
+
+    def _add(self, row: PromptRow, text: str) -> None:
         self.total += 1
-        text = text_digest(row.prompt) if self._matcher.needs_texts else ""
         order = {"key": row.key, "text": text} if text else {"key": row.key}
         self._order.write(orjson.dumps(order, option=orjson.OPT_APPEND_NEWLINE))
         stored = self._matcher.take(row.key, text)
         if stored is not None and stored.is_done:
-            self.done.append(row.index)
+            self.done.add(row.index, row.key)
             self._outcomes[judge(stored, self._spec.filters)[0]] += 1
         else:
             self._add_to_batch(row)
@@ -106,7 +116,7 @@ class Cutter:
             more = self._invalid - len(self.rejected)
             listed = "; ".join(map(str, self.rejected)) + (f"; and {more:,} more" if more else "")
             self._refusal = DatasetInvalid(
-                f"{place}: {self._invalid:,} of {counted(self._invalid + self.total, 'row')} cannot be used: {listed}. "
+                f"{place}: {self._invalid:,} of {counted(self._invalid + self.taken, 'row')} cannot be used: {listed}. "
                 f"All of them are listed in {rejected}; set dataset.onInvalidRow: Skip to run the others"
             )
         elif not self.total:
@@ -124,13 +134,15 @@ class Cutter:
 
     def plan(self, plan_id: str, damage: Sequence[str] = ()) -> Plan:
         """The plan of what was taken. `damage`: what is to be said of what is stored."""
+        done = self._outcomes.total()
         counts = PlanCounts(
             total=self.total,
-            done=len(self.done),
+            samples_per_prompt=self._spec.samples_per_prompt,
+            done=done,
             completed=self._outcomes[Outcome.COMPLETED],
             truncated=self._outcomes[Outcome.TRUNCATED],
             discarded=self._outcomes[Outcome.DISCARDED],
-            to_run=self.total - len(self.done),
+            to_run=self.total - done,
             invalid=self._invalid,
             orphaned=len(self._matcher.left()),
         )

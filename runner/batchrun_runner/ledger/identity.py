@@ -68,7 +68,7 @@ def configuration(settings: RunSettings) -> Configuration:
         "agent.ephemeralSystemPrompt": settings.ephemeral_system_prompt,
         "agent.prefillMessages": [message.to_wire() for message in settings.prefill_messages],
         "distribution": {name: value for name, value in probabilities.items() if value},
-        "tools": spec.tools.to_wire(),
+        "tools": spec.tools.acting(),
     }
     shown = {name: values[name] for name in _SHOWN} | {
         "distribution": spec.distribution if isinstance(spec.distribution, str) else values["distribution"]

@@ -58,6 +58,7 @@ class BatchRecorder:
         run_name: str,
         config_digest: str,
         filters: Filters,
+        samples_per_prompt: int = 1,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -66,6 +67,7 @@ class BatchRecorder:
         self._run_name = run_name
         self._config_digest = config_digest
         self._filters = filters
+        self._samples_per_prompt = samples_per_prompt
         self._clock = clock
         self._lock = threading.Lock()
         self._starts: Counter[str] = Counter()
@@ -152,6 +154,7 @@ class BatchRecorder:
             self._batch,
             entries,
             skipped=min(self._found_at_start, len(entries)),
+            samples_per_prompt=self._samples_per_prompt,
             clock=self._clock,
         )
         if self._batch % INDEX_EVERY_BATCHES == INDEX_EVERY_BATCHES - 1:

@@ -45,6 +45,7 @@ from batchrun_runner.storage.errors import InTheWay, StorageError, StorageFull
 from batchrun_runner.storage.folder import FolderStore
 from batchrun_runner.storage.os_errors import DISK_FULL
 from batchrun_runner.text import without_controls
+from batchrun_runner.tools.services import open_services
 
 _RUN_AGAIN = "the same command runs these prompts again"
 _GOES_ON = "What is finished is stored; the same command goes on."
@@ -204,7 +205,8 @@ class _Run:
             tell = _teller(reporter)
             client = await stack.enter_async_context(ModelClient.from_settings(settings, tell))
             agent = Agent.from_settings(client, settings)
-            engine = Engine(self._settings, self._store, agent, self._backend, reporter, self._stop)
+            services = await stack.enter_async_context(open_services(settings))
+            engine = Engine(self._settings, self._store, agent, self._backend, reporter, self._stop, services)
             try:
                 await engine.run(plan)
             except StopRun as error:

@@ -17,6 +17,7 @@ from batchrun_runner.sandbox.backend import SandboxBackend
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.stopping import Stop
 from batchrun_runner.storage.store import ObjectStore
+from batchrun_runner.tools.services import NO_SERVICES, ToolServices
 
 ALL_DISCARDED_AFTER = 20
 """Prompts that must all be discarded before the run stops itself (the mission's number)."""
@@ -32,6 +33,7 @@ class Engine:
     sandboxes: SandboxBackend
     reporter: Reporter
     stop: Stop
+    services: ToolServices = NO_SERVICES
 
     async def run(self, outcome: PlanOutcome) -> None:
         """Returns when all batches are done or the stop was asked for. An error that is no prompt's own ends it."""
@@ -66,6 +68,7 @@ class Engine:
                 outcome.config_digest,
                 self.reporter,
                 self.stop,
+                self.services,
             )
             await batch.run(rows)
 
@@ -77,6 +80,7 @@ class Engine:
             run_name=self.settings.run_name,
             config_digest=config_digest,
             filters=self.settings.spec.filters,
+            samples_per_prompt=self.settings.spec.samples_per_prompt,
         )
 
 

@@ -9,6 +9,7 @@ from batchrun_api.conditions import Reason
 from batchrun_api.spec import PrefillMessage
 from batchrun_api.spec.base import ConfigMapKeyRef
 from batchrun_api.spec.model import OPENROUTER_URL
+from batchrun_api.spec.tools import WITH_KEY
 from batchrun_runner import settings as run_settings
 from batchrun_runner.dataset.sources import Source, file_source, source_of, text_source
 from batchrun_runner.documents import RunFile
@@ -58,7 +59,11 @@ def settings_of(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> Ru
             prefill = prefill_messages(text)
         except PrefillInvalid as error:
             raise BadInput(f"{file}: spec.agent.prefillMessagesFrom: {error}") from error
-    keys = {**environ, names.ENV_API_KEY: _api_key(file, run_file, environ) or ""}
+    keys = {
+        **environ,
+        names.ENV_API_KEY: _api_key(file, run_file, environ) or "",
+        **_tool_keys(file, run_file, environ),
+    }
     return run_settings.from_batchrun(run, prefill_messages=prefill, environ=keys)
 
 
@@ -98,6 +103,20 @@ def _api_key(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> str |
     if key is not None and (fault := key_fault(key)):
         raise BadInput(f"{variable} {fault}: copy the key again")
     return key
+
+
+def _tool_keys(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> dict[str, str]:
+    """The search provider's key from its usual variable, under the name that runners read."""
+    web = run_file.run.spec.tools.web
+    if web is None or web.search.provider not in WITH_KEY:
+        return {}
+    variable = f"{web.search.provider.upper()}_API_KEY"
+    key = environ.get(variable, "")
+    if not key:
+        raise BadInput(f"{file}: spec.tools.web.search.provider {web.search.provider} needs a key: set {variable}")
+    if fault := key_fault(key):
+        raise BadInput(f"{variable} {fault}: copy the key again")
+    return {names.tool_key_variable("web.search"): key}
 
 
 def _config_map_text(file: Path, run_file: RunFile, reference: ConfigMapKeyRef, field: str) -> str:

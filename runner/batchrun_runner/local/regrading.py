@@ -10,11 +10,11 @@ import orjson
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome, Reason
 from batchrun_api.spec import BatchRunSpec
 from batchrun_runner.batch import sandbox_request
-from batchrun_runner.dataset.keys import without_sample
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.artifacts import ArtifactPlace
 from batchrun_runner.ledger.matching import Matcher
 from batchrun_runner.ledger.stored import load_stored
+from batchrun_runner.prompt_keys import without_sample
 from batchrun_runner.records import NO_ARTIFACTS, Artifact, Artifacts, LeftOut, PromptRow, Verification
 from batchrun_runner.sandbox.backend import SandboxBackend, SandboxLease
 from batchrun_runner.sandbox.errors import SandboxLost, SandboxUnavailable, SetupFailed

@@ -59,7 +59,8 @@ completed = rows.filter(lambda row: row["completed"])
 | `statistics.json` | figures of the whole run |
 
 `outcome` is `completed`, `truncated` (a limit ended it; `reason` says which) or `failed` (`reason` says why).
-`prompt_index` counts the rows of the data set from 0; -1 is a row whose prompt is no longer in it.
+`prompt_index` counts the rows of the data set from 0; -1 is a row whose prompt is no longer in it. `sample` counts
+the samples of one such row from 0; with one sample of each it is always 0.
 `tools` (schemas that were offered), `sampling` (parameters that were asked for), `extra` (unknown keys of the data
 set's row) and `arguments` are JSON strings. `batchrun export` writes other forms of the rows: openai, hermes, parquet.
 """

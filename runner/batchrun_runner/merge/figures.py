@@ -12,6 +12,7 @@ import orjson
 from batchrun_api.outcomes import Outcome
 from batchrun_api.toolsets import ALL_TOOLS
 from batchrun_runner.ledger.entry import USAGE_NAMES
+from batchrun_runner.merge.pass_at_k import RewardTally, Sampled
 
 _KEPT = frozenset({Outcome.COMPLETED, Outcome.TRUNCATED})
 _NOTHING: Mapping[str, list[int]] = {}
@@ -37,6 +38,8 @@ class Figures:
     rewards: int = 0
     """Prompts that have a reward, those that a filter dropped included."""
     reward_sum: float = 0.0
+    sampled: Sampled = field(default_factory=Counter)
+    """Prompts by their samples with a reward and those of them that passed."""
     seconds: float = 0.0
     """Time spent in prompts, added up; the three below are parts of it."""
     model_seconds: float = 0.0
@@ -46,8 +49,9 @@ class Figures:
     ends: "array[float]" = field(default_factory=lambda: array("d"))
     """When each prompt was worked on, in seconds since the epoch, where that is known."""
 
-    def add(self, ended: Iterable[tuple[bytes, Outcome, str]]) -> None:
-        """Count prompts by their ledger entries, each with its outcome and reason under today's filters.
+    def add(self, ended: Iterable[tuple[bytes, Outcome, str, int]]) -> None:
+        """Count prompts by their ledger entries, each with its outcome and reason under today's filters and the row
+        number of its prompt, of which all samples follow each other.
 
         Reads the lines by itself and adds in local variables: with whole LedgerEntries and attributes this would be
         half of the time of a merge.
@@ -56,7 +60,8 @@ class Figures:
         seconds = model_seconds = tool_seconds = sandbox_seconds = 0.0
         tools = defaultdict(lambda: [0, 0, 0], self.tools)
         ends: Counter[tuple[Outcome, str]] = Counter()
-        for line, outcome, reason in ended:
+        tally = RewardTally(self.sampled)
+        for line, outcome, reason, index in ended:
             entry: dict[str, Any] = orjson.loads(line)
             read = entry.get
             ends[outcome, reason] += 1
@@ -75,6 +80,7 @@ class Figures:
             if "reward" in entry:
                 self.rewards += 1
                 self.reward_sum += entry["reward"]
+                tally.add(index, entry["reward"])
             took = read("seconds", 0.0)
             seconds += took
             model_seconds += read("model_seconds", 0.0)
@@ -83,6 +89,7 @@ class Figures:
             if ended_at := read("ended_at"):
                 self.starts.append(ended_at - took)
                 self.ends.append(ended_at)
+        tally.close()
         for (outcome, reason), count in ends.items():
             self.outcomes[outcome] += count
             if outcome is not Outcome.COMPLETED:
@@ -115,6 +122,7 @@ class Figures:
             invalid_tool_calls=self.invalid_tool_calls + other.invalid_tool_calls,
             rewards=self.rewards + other.rewards,
             reward_sum=self.reward_sum + other.reward_sum,
+            sampled=self.sampled + other.sampled,
             seconds=self.seconds + other.seconds,
             model_seconds=self.model_seconds + other.model_seconds,
             tool_seconds=self.tool_seconds + other.tool_seconds,

@@ -7,6 +7,7 @@ import orjson
 
 from batchrun_runner.ledger.stored import StoredRow, StoredRun
 from batchrun_runner.merge.selection import DAMAGED, Selection, reason_left_out
+from batchrun_runner.prompt_keys import sample_of
 
 
 def write_left_out(file: IO[bytes], stored: StoredRun, selection: Selection) -> int:
@@ -31,6 +32,7 @@ def _line(row: StoredRow, index: int, reason: str) -> bytes:
     document = {
         "batch": row.batch,
         "prompt_index": index,
+        "sample": sample_of(row.key),
         "key": row.key,
         "id": entry.id,
         "reason": reason,

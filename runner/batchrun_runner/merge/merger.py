@@ -1,16 +1,17 @@
 """The merge: everything that is stored becomes one result, or nothing is replaced."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from batchrun_api.messages import FailureNote, MergeResult
+from batchrun_api.messages import FailureNote, MergeResult, PassAtK, RewardFigures
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.checkpoint import ends_by_batch, write_checkpoint
 from batchrun_runner.ledger.collector import many_objects
 from batchrun_runner.ledger.compaction import compact_left_overs
+from batchrun_runner.ledger.done import DonePrompts
 from batchrun_runner.ledger.entry import EntryDamaged, LedgerEntry
 from batchrun_runner.ledger.errors import PlanBroken
 from batchrun_runner.ledger.files import decode_ledger, new_ledger, scan_ledger
@@ -19,9 +20,11 @@ from batchrun_runner.merge.dataset_card import dataset_card
 from batchrun_runner.merge.errors import LedgerDisagrees, MergeFailed
 from batchrun_runner.merge.figures import Figures
 from batchrun_runner.merge.left_out import write_left_out
+from batchrun_runner.merge.pass_at_k import Estimate, estimates
 from batchrun_runner.merge.run_statistics import RowCounts, Statistics, run_statistics
 from batchrun_runner.merge.selection import ORPHANED, Pick, Selection, select
 from batchrun_runner.merge.streams import RowFile, copy_rows
+from batchrun_runner.prompt_keys import sample_of
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.storage.errors import NotFound
 from batchrun_runner.storage.store import ObjectStore
@@ -96,20 +99,24 @@ def _merge(
         raise PlanBroken(f"{store.place}/{order} is gone") from error
     figures = _figures(selection)
     rows = _write_rows(store, stored, selection, workdir)
-    result = _result(selection, figures)
+    passing = estimates(figures.sampled, settings.spec.samples_per_prompt)
+    result = _result(selection, figures, passing)
     _check(result, rows, stored, selection)
     _publish(store, workdir)
-    statistics = run_statistics(settings, figures, result, rows, clock())
+    statistics = run_statistics(settings, figures, result, rows, passing, clock())
     store.put(layout.STATISTICS, statistics.encode(), durable=False)
     store.put(layout.CARD, dataset_card(settings.run_name, settings.spec.model.name).encode(), durable=False)
-    done = [pick.index for pick in selection.picks if pick.outcome in DONE_OUTCOMES]
+    done = DonePrompts(settings.spec.samples_per_prompt)
+    for pick in selection.picks:
+        if pick.outcome in DONE_OUTCOMES:
+            done.add(pick.index, pick.key)
     write_checkpoint(store, settings.run_name, done, ends_by_batch(stored.rows, settings.spec.filters), clock())
     return Merged(result, statistics)
 
 
 def _figures(selection: Selection) -> Figures:
     figures = Figures()
-    figures.add((pick.row.line, pick.outcome, pick.reason) for pick in selection.picks)
+    figures.add((pick.row.line, pick.outcome, pick.reason, pick.index) for pick in selection.picks)
     return figures
 
 
@@ -133,10 +140,11 @@ def _write_rows(store: ObjectStore, stored: StoredRun, selection: Selection, wor
     )
 
 
-def _result(selection: Selection, figures: Figures) -> MergeResult:
+def _result(selection: Selection, figures: Figures, passing: Sequence[Estimate]) -> MergeResult:
     failures = [
         FailureNote(
             prompt_index=pick.index,
+            sample=sample_of(pick.key),
             id=(entry := pick.row.entry()).id[:200],
             reason=pick.reason,
             message=entry.message[:400],
@@ -155,6 +163,19 @@ def _result(selection: Selection, figures: Figures) -> MergeResult:
         tool_calls=figures.tool_calls,
         reasons=dict(sorted(figures.reasons.items())),
         failures=failures,
+        reward=_reward(figures, passing),
+    )
+
+
+def _reward(figures: Figures, passing: Sequence[Estimate]) -> RewardFigures | None:
+    """With the first and the last k of those that have an estimate: the result is a small word."""
+    if not passing:
+        return None
+    ends = [passing[0], *passing[1:][-1:]]
+    return RewardFigures(
+        count=figures.rewards,
+        mean=figures.reward_sum / figures.rewards,
+        pass_at=[PassAtK(k=item.k, value=item.value, prompts=item.prompts) for item in ends],
     )
 
 

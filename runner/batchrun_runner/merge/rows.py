@@ -7,9 +7,9 @@ import orjson
 
 from batchrun_api.outcomes import Outcome
 from batchrun_runner.columns import in_todays_columns
-from batchrun_runner.dataset.keys import occurrence_of
 from batchrun_runner.ledger.entry import ROW_SCHEMA
 from batchrun_runner.ledger.stored import StoredRow
+from batchrun_runner.prompt_keys import occurrence_of, sample_of
 from batchrun_runner.text import clean_text
 
 
@@ -25,6 +25,7 @@ def rewritten(body: bytes, stored: StoredRow, *, index: int, key: str, outcome: 
     row["prompt_index"] = index
     row["key"] = key
     row["occurrence"] = occurrence_of(key)
+    row["sample"] = sample_of(key)
     row["outcome"] = str(outcome)
     row["reason"] = reason
     if outcome is not Outcome.DISCARDED:

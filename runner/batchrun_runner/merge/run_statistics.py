@@ -1,6 +1,7 @@
 """`statistics.json`: the figures of the whole run, in the reference's keys and ours."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ from batchrun_runner.merge.figures import (
     token_statistics,
     tool_statistics,
 )
+from batchrun_runner.merge.pass_at_k import Estimate, passed_samples
 from batchrun_runner.settings import RunSettings
 
 
@@ -44,7 +46,12 @@ class Statistics:
 
 
 def run_statistics(
-    settings: RunSettings, figures: Figures, result: MergeResult, rows: RowCounts, now: float
+    settings: RunSettings,
+    figures: Figures,
+    result: MergeResult,
+    rows: RowCounts,
+    passing: Sequence[Estimate],
+    now: float,
 ) -> Statistics:
     """All figures; docs/trajectories.md says what each of them counts. Only `completed_at` is of this merge."""
     spec = settings.spec
@@ -55,6 +62,7 @@ def run_statistics(
             "run_name": settings.run_name,
             "distribution": distribution if isinstance(distribution, str) else canonical_json(distribution).decode(),
             "total_prompts": result.total,
+            "samples_per_prompt": spec.samples_per_prompt,
             # Batches that the data set makes, not files: a resumed run has the figures of an uninterrupted one.
             "total_batches": -(-result.total // spec.batch_size),
             "batch_size": spec.batch_size,
@@ -76,6 +84,7 @@ def run_statistics(
             "api_calls": figures.api_calls,
             "invalid_tool_calls": figures.invalid_tool_calls,
             "reward": reward_statistics(figures),
+            **({"pass_at_k": _pass_at_k(figures, result, passing)} if passing else {}),
             "tokens": token_statistics(figures),
             "seconds": {
                 "active": active_seconds,
@@ -93,3 +102,17 @@ def run_statistics(
             },
         }
     )
+
+
+def _pass_at_k(figures: Figures, result: MergeResult, passing: Sequence[Estimate]) -> dict[str, Any]:
+    """The estimates, and beside them every sample: `total = with_reward + not_judged + failed + not_run`."""
+    return {
+        "samples": {
+            "with_reward": figures.rewards,
+            "passed": passed_samples(figures.sampled),
+            "not_judged": result.total - result.failed - result.not_run - figures.rewards,
+            "failed": result.failed,
+            "not_run": result.not_run,
+        },
+        "estimates": [asdict(item) for item in passing],
+    }

@@ -50,7 +50,7 @@ class Selection:
     orphans: list[Pick] = field(default_factory=list)
     """Rows without a prompt, by batch and place; empty where they are dropped."""
     total: int = 0
-    """Prompts of the data set."""
+    """Prompts of the data set; each sample of a row is one."""
     orphaned: int = 0
     left_out: list[tuple[StoredRow, str]] = field(default_factory=list)
     """Rows that are used nowhere, with the reason."""
@@ -65,10 +65,11 @@ def select(spec: BatchRunSpec, stored: StoredRun, order: Iterable[bytes], place:
     """Sort all stored rows. `order`: the plan's lines, one for each prompt, from `place`. Raises PlanBroken."""
     matcher = Matcher(stored.rows)
     selection = Selection()
+    samples = spec.samples_per_prompt
     for key, text in _prompts(order, place):
         row = matcher.take(key, text)
         if row is not None:
-            selection.picks.append(_pick(spec, row, selection.total, key))
+            selection.picks.append(_pick(spec, row, selection.total // samples, key))
         selection.total += 1
     orphans = matcher.left()
     selection.orphaned = len(orphans)

@@ -1,12 +1,13 @@
 """The statistics for a terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from batchrun_api.plan import total_in_words
 from batchrun_api.text import counted
 from batchrun_runner.merge.run_statistics import Statistics
 
@@ -29,9 +30,8 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _outcomes(document: Mapping[str, Any]) -> Table:
-    table = _table(
-        f"{document['run_name']}: {counted(document['total_prompts'], 'prompt')}", "outcome", "prompts", "share"
-    )
+    total = total_in_words(document["total_prompts"], document["samples_per_prompt"])
+    table = _table(f"{document['run_name']}: {total}", "outcome", f"{_unit(document)}s", "share")
     for name, count in document["outcomes"].items():
         if count or name == "completed":
             table.add_row(name.replace("_", " "), f"{count:,}", _share(count, document["total_prompts"]))
@@ -65,7 +65,9 @@ def _facts(document: Mapping[str, Any]) -> Table:
         f"{tokens['reasoning_tokens']:,} of them reasoning)",
     )
     if (reward := document["reward"])["count"]:
-        table.add_row("reward", f"{reward['mean']:.4f} on average, of {counted(reward['count'], 'prompt')}")
+        table.add_row("reward", f"{reward['mean']:.4f} on average, of {counted(reward['count'], _unit(document))}")
+        for what, words in _passing(document["pass_at_k"]):
+            table.add_row(what, words)
     table.add_row("model calls", f"{document['api_calls']:,}")
     table.add_row(
         "time",
@@ -77,3 +79,19 @@ def _facts(document: Mapping[str, Any]) -> Table:
 
 def _share(count: int, total: int) -> str:
     return f"{100 * count / total:.1f} %" if total else ""
+
+
+def _unit(document: Mapping[str, Any]) -> str:
+    return "prompt" if document["samples_per_prompt"] == 1 else "sample"
+
+
+def _passing(passing: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """pass@k for 1, the powers of two and the last k; then what has no reward."""
+    found = passing["estimates"]
+    for item in found:
+        if item["k"].bit_count() == 1 or item is found[-1]:
+            yield f"pass@{item['k']}", f"{item['value']:.4f}, over {counted(item['prompts'], 'prompt')}"
+    names = ("not_judged", "failed", "not_run")
+    without = [f"{passing['samples'][name]:,} {name.replace('_', ' ')}" for name in names if passing["samples"][name]]
+    if without:
+        yield "no reward", ", ".join(without)

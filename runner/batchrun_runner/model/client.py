@@ -16,7 +16,7 @@ from batchrun_runner.model.gate import Caller, Gate, Held, Standstill, Tell
 from batchrun_runner.model.guard import SecretsGuard, secret_values
 from batchrun_runner.model.policy import RetryPolicy, Surroundings
 from batchrun_runner.model.reply import Reply, read_reply
-from batchrun_runner.model.request import Message, body_of, standing_fields
+from batchrun_runner.model.request import Message, body_of, fields_of_sample, standing_fields
 from batchrun_runner.model.retry import until_done
 from batchrun_runner.model.wire import ConnectionLost, Wire
 from batchrun_runner.settings import RunSettings
@@ -77,15 +77,16 @@ class ModelClient:
         tools: list[dict[str, Any]],
         *,
         final: bool = False,
+        sample: int = 0,
         held: Held = lambda failure: None,
     ) -> Reply:
         """The model's next turn. `final`: no tools are offered, so that it has to answer.
 
-        `held` hears of each failure that holds this call up. Raises FailPrompt or StopRun once everything repeatable
-        was repeated as the policy says.
+        `sample` is added to the seed, where there is one. `held` hears of each failure that holds this call up. Raises
+        FailPrompt or StopRun once everything repeatable was repeated as the policy says.
         """
         offered = [] if final else tools
-        body = dumps(body_of(self._fields, messages, offered))
+        body = dumps(body_of(fields_of_sample(self._fields, sample), messages, offered))
         answer = await until_done(lambda: self._attempt(body), self._policy, self._around, self._gate, Caller(held))
         return read_reply(
             self._guard.without_key(answer),

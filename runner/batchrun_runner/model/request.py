@@ -54,6 +54,11 @@ def standing_fields(model: Model) -> dict[str, Any]:
     return fields | (model.extra_body or {})
 
 
+def fields_of_sample(fields: dict[str, Any], sample: int) -> dict[str, Any]:
+    """The standing fields as a sample is asked with them: with one seed for all, all answers would be the same."""
+    return {**fields, "seed": fields["seed"] + sample} if sample and "seed" in fields else fields
+
+
 def body_of(fields: dict[str, Any], messages: Sequence[Message], tools: object) -> dict[str, Any]:
     """The request body. `tools`: the offered schemas; empty ones are left out, for servers refuse an empty list."""
     body = {**fields, "messages": messages}

@@ -4,7 +4,7 @@ from typing import Any
 
 from batchrun_runner.model.clean import dumps
 from batchrun_runner.model.guard import SecretsGuard, names_secret
-from batchrun_runner.model.request import standing_fields
+from batchrun_runner.model.request import fields_of_sample, standing_fields
 from batchrun_runner.settings import RunSettings
 
 WITHHELD = "(withheld)"
@@ -12,14 +12,15 @@ _TRANSPORT = frozenset({"model", "stream", "stream_options"})
 """Fields of a request that say nothing of how the answer is drawn; the model has a column of its own."""
 
 
-def sampling_of(settings: RunSettings) -> str:
-    """A JSON object: the fields of each request besides model, messages and tools, by the names they were sent with.
+def sampling_of(settings: RunSettings, sample: int = 0) -> str:
+    """A JSON object: the fields of each request of this sample besides model, messages and tools, as they were sent.
 
     A value of `model.extraBody` whose name says that it is a secret, or that quotes one of the run's secrets, is
     withheld.
     """
     guard = SecretsGuard(settings.secrets)
-    fields = {name: value for name, value in standing_fields(settings.spec.model).items() if name not in _TRANSPORT}
+    fields = fields_of_sample(standing_fields(settings.spec.model), sample)
+    fields = {name: value for name, value in fields.items() if name not in _TRANSPORT}
     return dumps(_shown(fields, guard)).decode()
 
 

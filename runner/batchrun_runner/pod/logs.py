@@ -11,6 +11,7 @@ from batchrun_api.hints import LIMIT_MESSAGE_CHARS, ModelHint
 from batchrun_api.outcomes import Reason
 from batchrun_api.plan import PlanCounts
 from batchrun_runner.model.gate import Standstill
+from batchrun_runner.prompt_keys import sample_of
 from batchrun_runner.records import PromptResult, PromptRow
 from batchrun_runner.settings import RunSettings
 
@@ -63,6 +64,7 @@ class LogReporter:
         self._log.info(
             "prompt ended",
             prompt_index=row.index,
+            sample=sample_of(row.key),
             prompt=row.prompt[: self._prefix_chars],
             outcome=result.outcome,
             reason=result.reason or "",

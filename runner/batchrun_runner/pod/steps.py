@@ -29,6 +29,7 @@ from batchrun_runner.sandbox.pod import PodBackend
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.stopping import Stop
 from batchrun_runner.storage.store import ObjectStore
+from batchrun_runner.tools.services import open_services
 
 _SANDBOX_START_SECONDS = 120
 """Beyond the image pull: how long a sandbox may take to call before its prompt fails as SandboxUnavailable."""
@@ -110,6 +111,7 @@ class _BatchPod:
             for index, row in enumerate(rows):
                 if row.key in ends:
                     await sandboxes.retire(index, *ends[row.key])
+            services = await stack.enter_async_context(open_services(self._settings))
             client = await stack.enter_async_context(ModelClient.from_settings(self._settings, log_standstill))
             batch = Batch(
                 number=self._number,
@@ -120,6 +122,7 @@ class _BatchPod:
                 config_digest=self._config_digest,
                 reporter=LogReporter(self._settings.spec.logging.prefix_chars),
                 stop=self._stop,
+                services=services,
             )
             return await batch.run(rows)
 
@@ -131,4 +134,5 @@ class _BatchPod:
             run_name=self._settings.run_name,
             config_digest=self._config_digest,
             filters=self._settings.spec.filters,
+            samples_per_prompt=self._settings.spec.samples_per_prompt,
         )

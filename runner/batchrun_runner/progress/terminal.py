@@ -53,7 +53,7 @@ class PlainReporter:
         reason = f" ({_why(result)})" if result.reason else ""
         cost = f"{counted(result.api_calls, 'call')}, {counted(result.usage.total_tokens, 'token')}"
         self._line(
-            f"[{self._tally.ended}/{self._tally.to_run}] batch {number}, prompt {row.index}: "
+            f"[{self._tally.ended}/{self._tally.to_run}] batch {number}, {row.label}: "
             f"{result.outcome}{reason}, {cost}, {result.seconds:.1f} s"
         )
 
@@ -104,7 +104,7 @@ class LiveReporter:
     def prompt_ended(self, number: int, row: PromptRow, result: PromptResult) -> None:
         self._tally.add(result)
         if result.outcome is Outcome.FAILED:
-            self.note(f"prompt {row.index} failed: {_why(result)}")
+            self.note(f"{row.label} failed: {_why(result)}")
         if result.outcome is not Outcome.INTERRUPTED and self._total is not None:
             self._progress.update(self._batches[number], advance=1)
             self._progress.update(self._total, advance=1, figures=self._figures())

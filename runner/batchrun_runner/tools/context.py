@@ -8,6 +8,7 @@ from typing import Any
 
 from batchrun_runner.sandbox.errors import SandboxError
 from batchrun_runner.sandbox.interface import Sandbox
+from batchrun_runner.tools.services import NO_SERVICES, ToolServices
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,13 @@ class ToolErrorKind(StrEnum):
     NO_MATCH = "no_match"
     AMBIGUOUS_MATCH = "ambiguous_match"
     BINARY_FILE = "binary_file"
+    ADDRESS_REFUSED = "address_refused"
+    UNREACHABLE = "unreachable"
+    HTTP_STATUS = "http_status"
+    UNSUPPORTED_CONTENT = "unsupported_content"
+    TOO_LARGE = "too_large"
+    PROVIDER_ERROR = "provider_error"
+    INTERNAL = "internal"
 
 
 class ToolFailure(Exception):
@@ -72,6 +80,8 @@ class ToolContext:
     limits: ToolLimits = field(default_factory=ToolLimits)
     env: Mapping[str, str] = field(default_factory=dict)
     """The row's own variables, for every command."""
+    services: ToolServices = NO_SERVICES
+    """What the tools outside of the sandbox work with."""
     read_up_to: dict[str, int] = field(default_factory=dict)
     """Bytes of each background process's output that the model has seen."""
     start_cwd: str = ""

@@ -7,9 +7,10 @@ from typing import Any
 
 from batchrun_api.toolsets import TOOLSETS
 from batchrun_runner.sandbox.errors import SandboxError
-from batchrun_runner.tools import files, patch, process, search, terminal
+from batchrun_runner.tools import files, patch, process, search, terminal, web
 from batchrun_runner.tools.arguments import Arguments, check
 from batchrun_runner.tools.context import ToolContext, ToolErrorKind, ToolFailure, ToolResult, failure
+from batchrun_runner.web.errors import WebFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ TOOLS: dict[str, Tool] = {
         Tool("write_file", files.WRITE_DESCRIPTION, files.WriteArguments, files.write),
         Tool("patch", patch.DESCRIPTION, patch.PatchArguments, patch.run),
         Tool("search_files", search.DESCRIPTION, search.SearchArguments, search.run),
+        Tool("web_search", web.SEARCH_DESCRIPTION, web.SearchArguments, web.search),
+        Tool("web_extract", web.EXTRACT_DESCRIPTION, web.ExtractArguments, web.extract),
     )
 }
 """Every tool that works, by name."""
@@ -75,7 +78,7 @@ async def execute(name: str, arguments: Mapping[str, Any], context: ToolContext)
         return await tool.run(check(tool.arguments, arguments), context)
     except ToolFailure as error:
         return failure(error.kind, error.message)
-    except SandboxError as error:
+    except (SandboxError, WebFailure) as error:
         return failure(error.kind, error.message)
 
 

@@ -10,6 +10,7 @@ from batchrun_runner.sandbox.backend import SandboxLease
 from batchrun_runner.sandbox.errors import SandboxLost
 from batchrun_runner.tools import registry
 from batchrun_runner.tools.context import ToolContext, ToolLimits, ToolResult
+from batchrun_runner.tools.services import NO_SERVICES, ToolServices
 
 
 class SandboxToolbox:
@@ -21,10 +22,11 @@ class SandboxToolbox:
         toolsets: tuple[str, ...],
         limits: ToolLimits,
         env: Mapping[str, str] = MappingProxyType({}),
+        services: ToolServices = NO_SERVICES,
     ) -> None:
-        """`env`: the row's own variables."""
+        """`env`: the row's own variables. `services`: what all prompts share."""
         names = registry.tools_of(toolsets)
-        self._context = ToolContext(lease.sandbox, lease.cwd, names, limits, env)
+        self._context = ToolContext(lease.sandbox, lease.cwd, names, limits, env, services)
         self.schemas: list[dict[str, Any]] = registry.schemas(names)
 
     async def execute(self, name: str, arguments: dict[str, Any]) -> ToolResult:

@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
+from batchrun_api.availability import lacks
 from batchrun_api.checks import distribution_of, spec_problems
 from batchrun_api.spec import BatchRun
 from batchrun_api.spec.model import DEFAULT_MODEL, OPENROUTER_URL
-from batchrun_api.toolsets import WORKING_TOOLSETS
 from batchrun_runner.settings import PrefillInvalid, key_variable, prefill_messages
 from batchrun_runner.translate.words import NotTranslated
 
@@ -231,11 +231,11 @@ def _check(made: Translation) -> None:
         raise NotTranslated(f"{_flag_of(path)}: {detail['msg'].removeprefix('Value error, ')}") from error
     for problem in spec_problems(spec, for_cluster=False):
         raise NotTranslated(f"{_flag_of('.'.join(problem.path))}: {problem.message}")
-    dropped = [
-        name for name, percent in (distribution_of(spec) or {}).items() if percent and name not in WORKING_TOOLSETS
-    ]
+    lacking = lacks(spec)
+    dropped = [name for name, percent in (distribution_of(spec) or {}).items() if percent and name in lacking]
     if dropped:
-        made.say("tools", f"toolsets that do not work in this version are left out: {', '.join(dropped)}")
+        listed = ", ".join(f"{name} ({lacking[name]})" for name in dropped)
+        made.say("tools", f"toolsets whose needs are not met are left out: {listed}")
     else:
         del made.spec["tools"]
 

@@ -24,8 +24,9 @@ from batchrun_runner.records import PromptResult, PromptRow, ToolStat
 
 KEYS = [
     "prompt_index", "conversations", "metadata", "completed", "partial", "api_calls", "toolsets_used", "tool_stats",
-    "tool_error_counts", "outcome", "reason", "message", "key", "occurrence", "id", "usage", "seconds", "tools",
-    "sampling", "invalid_tool_calls", "reward", "verification", "artifacts", "sandbox", "config_digest", "extra",
+    "tool_error_counts", "outcome", "reason", "message", "key", "occurrence", "sample", "id", "usage", "seconds",
+    "tools", "sampling", "invalid_tool_calls", "reward", "verification", "artifacts", "sandbox", "config_digest",
+    "extra",
 ]  # fmt: skip
 ROW = PromptRow(index=3, key="k-0-0", prompt="Do it.", id="task/3", extra='{"level":2}')
 

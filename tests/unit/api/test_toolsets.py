@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchrun_api.checks import SpecProblem, spec_problems
+from batchrun_api.checks import SpecProblem, distribution_of, spec_problems
 from batchrun_api.spec import BatchRunSpec
 from batchrun_api.toolsets import ALL_TOOLS, DISTRIBUTIONS, MEANT_FOR, TOOLSETS
 
@@ -68,3 +68,9 @@ def test_a_cluster_needs_more_than_one_machine(fields: dict[str, object], words:
         problem.message for problem in spec_problems(spec(**{**TERMINAL, **fields}), for_cluster=True)
     )
     assert spec_problems(spec(**{**TERMINAL, **fields}), for_cluster=False) == []
+
+
+def test_own_distributions_have_one_order_whatever_a_file_or_the_api_server_makes_of_it() -> None:
+    orders = [spec(distribution=own) for own in ({"terminal": 50, "web": 50}, {"web": 50, "terminal": 50})]
+
+    assert [list(distribution_of(order) or {}) for order in orders] == [["web", "terminal"]] * 2

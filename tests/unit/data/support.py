@@ -97,6 +97,7 @@ class Run:
             run_name="first_run",
             config_digest=outcome.config_digest,
             filters=self.settings().spec.filters,
+            samples_per_prompt=self.settings().spec.samples_per_prompt,
             clock=lambda: 2000.0,
         )
 

@@ -302,7 +302,7 @@ def test_f04_every_row_of_every_origin_has_the_same_keys_types_and_order(run: Ru
     assert next(row["reason"] for row in run.rows("left_out.jsonl")) == "UnknownTools"
 
 
-NEW_COLUMNS = ("occurrence", "seconds", "sampling", "verification")
+NEW_COLUMNS = ("occurrence", "sample", "seconds", "sampling", "verification")
 
 
 def as_an_earlier_version_left_it(run: Run, *, with_ledger: bool) -> None:

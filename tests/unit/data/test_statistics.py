@@ -87,8 +87,8 @@ def test_sums_can_be_added_and_active_time_counts_overlaps_once_and_pauses_never
         (other, entry(1005.0, 5.0)),
         (other, entry(111.0, 1.0)),
     ):
-        figures.add([(line, Outcome.COMPLETED, "")])
-        whole.add([(line, Outcome.COMPLETED, "")])
+        figures.add([(line, Outcome.COMPLETED, "", 0)])
+        whole.add([(line, Outcome.COMPLETED, "", 0)])
     both = one + other
     assert both.active_seconds == whole.active_seconds == 17.0
     assert both.wall_seconds == 905.0

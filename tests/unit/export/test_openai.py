@@ -18,6 +18,7 @@ FEATURES = datasets.Features(
         "messages": datasets.List(datasets.Json()),
         "tools": datasets.List(datasets.Json()),
         "prompt_index": datasets.Value("int64"),
+        "sample": datasets.Value("int64"),
         "key": datasets.Value("string"),
         "id": datasets.Value("string"),
         "outcome": datasets.Value("string"),
@@ -63,8 +64,10 @@ def test_a_conversation_becomes_the_messages_of_the_api(run: Run, folder: Path) 
     ]
     assert made["tools"] == TOOLS
     row = run.rows()[0]
-    assert {name: made[name] for name in ("prompt_index", "key", "id", "outcome", "reason", "completed", "reward")} == {
-        name: row[name] for name in ("prompt_index", "key", "id", "outcome", "reason", "completed", "reward")
+    assert {
+        name: made[name] for name in ("prompt_index", "sample", "key", "id", "outcome", "reason", "completed", "reward")
+    } == {
+        name: row[name] for name in ("prompt_index", "sample", "key", "id", "outcome", "reason", "completed", "reward")
     }
     assert made["model"] == "m"
 

@@ -606,6 +606,51 @@ def test_the_failure_policy_fails_the_run() -> None:
     assert condition(think(replace(scene, run=lenient)), "Complete") == ("True", "SomePromptsFailed")
 
 
+REWARD: dict[str, Any] = {
+    "count": 4,
+    "mean": 0.5,
+    "pass_at": [{"k": 1, "value": 0.5, "prompts": 2}, {"k": 2, "value": 0.8333333, "prompts": 1}],
+}
+
+
+def test_a_failed_sample_is_told_by_its_number() -> None:
+    note = {"prompt_index": 3, "sample": 2, "reason": "Timeout"}
+    (failure,) = think(merged(completed=3, failed=1, failures=[note])).status.failures
+    assert (failure.prompt_index, failure.sample) == (3, 2)
+
+
+def test_what_verifiers_said_stands_in_status_as_strings_and_in_the_last_message() -> None:
+    scene = merged(reward=REWARD)
+    decision = think(replace(scene, run=run(scene.run.status, samplesPerPrompt=2)))
+    assert message(decision, "Complete").startswith(
+        "4 samples of 2 prompts: 4 completed. pass@1 0.500 over 2 prompts, pass@2 0.833 over 1 prompt. Results are in "
+    )
+    assert decision.status.summary is not None
+    assert decision.status.summary.to_wire()["reward"] == {
+        "count": 4,
+        "mean": "0.5",
+        "passAt": [{"k": 1, "value": "0.5", "prompts": 2}, {"k": 2, "value": "0.833333", "prompts": 1}],
+    }
+
+
+@pytest.mark.parametrize("mean", [1e300, -1e-300, float("inf")])
+def test_any_mean_of_rewards_fits_into_status(mean: float) -> None:
+    status = think(merged(reward=REWARD | {"mean": mean})).status
+    assert BatchRunStatus.model_validate(status.to_wire()) == status
+
+
+def test_without_verifiers_status_and_message_say_nothing_of_rewards() -> None:
+    decision = think(merged())
+    assert decision.status.summary is not None
+    assert "reward" not in decision.status.summary.to_wire()
+    assert "pass@" not in message(decision, "Complete")
+
+
+def test_a_plan_of_samples_says_of_how_many_prompts() -> None:
+    planned = observed(run(begun()), shards=Shards(plan(3, 3, samples_per_prompt=3)))
+    assert message(think(planned), "Planned") == "6 samples of 2 prompts: 0 done, 6 to run in 2 new batches"
+
+
 def test_a_merge_without_a_readable_result_is_tried_again() -> None:
     done = pod(Role.MERGE, runner=ended_runner(0, "{}"))
     decision = think(with_plan(run_=run(begun()), jobs=(job(Role.MERGE),), pods=(done,)))

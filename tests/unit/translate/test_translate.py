@@ -92,7 +92,7 @@ def test_defaults_are_those_of_the_reference(capsys: pytest.CaptureFixture[str])
         "tools": {"onUnavailable": "Drop"},
     }
     assert yaml.safe_load(text)["metadata"] == {"name": "my-first-run"}
-    assert "# toolsets that do not work in this version are left out: web" in text
+    assert "# toolsets whose needs are not met are left out: web (needs tools.web), vision" in text
     assert "# the reference starts over without --resume" in text
 
 
@@ -163,7 +163,7 @@ REFUSED: list[tuple[list[str], str]] = [
     ([*BASE, "--batch_size=ten"], "--batch_size: must be a whole number from 1"),
     ([*BASE, "--batch_size=0"], "--batch_size: must be a whole number from 1"),
     ([*BASE, "--distribution=everything"], "--distribution: there is no distribution 'everything'"),
-    ([*BASE, "--distribution=minimal"], "--distribution: none of its toolsets works in this version (web)"),
+    ([*BASE, "--distribution=minimal"], "--distribution: none of its toolsets works: web (needs tools.web)"),
     ([*BASE, "--reasoning_effort=ultra"], "--reasoning_effort: Input should be 'none'"),
     ([*BASE, "--provider_sort=speed"], "--provider_sort: Input should be 'price'"),
     ([*BASE, "--run_name=a/b"], "--run_name: String should match pattern"),

@@ -1,0 +1,57 @@
+"""Which addresses a model may have read: public ones, and ranges that the user opened (docs/decisions/0017)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Self
+
+Address = IPv4Address | IPv6Address
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+_NAT64_LOCAL = IPv6Network("64:ff9b:1::/48")
+_IPV4_COMPATIBLE = IPv6Network("::/96")
+_NOWHERE = IPv6Address("::")
+
+
+@dataclass(frozen=True)
+class AddressRules:
+    """What may be connected to."""
+
+    allowed_ranges: tuple[str, ...] = ()
+    """Ranges that may be read although they are not public."""
+
+    @classmethod
+    def of(cls, ranges: Iterable[str]) -> Self:
+        """From the spec's texts. Raises ValueError for what is no range."""
+        return cls(tuple(str(ip_network(text)) for text in ranges))
+
+    def allows(self, text: str) -> bool:
+        """Whether one address, as a resolver gives it, may be connected to."""
+        address = ip_address(text.partition("%")[0])
+        return all(self._is_opened(form) or _is_public(form) for form in _forms(address))
+
+    def _is_opened(self, address: Address) -> bool:
+        return any(address in ip_network(text) for text in self.allowed_ranges)
+
+
+def _is_public(address: Address) -> bool:
+    """As the special-purpose registries have it (RFC 6890); multicast is nobody's page."""
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _forms(address: Address) -> list[Address]:
+    """The address and the IPv4 addresses that it stands for, to which a gateway would pass it on."""
+    if isinstance(address, IPv4Address):
+        return [address]
+    packed = address.packed
+    if address.ipv4_mapped is not None:
+        return [address.ipv4_mapped]
+    if address in _NAT64:
+        return [IPv4Address(packed[-4:])]
+    if address in _NAT64_LOCAL or address in _IPV4_COMPATIBLE:
+        return [_NOWHERE]
+    if address.sixtofour is not None:
+        return [address, address.sixtofour]
+    if address.teredo is not None:
+        return [address, *address.teredo]
+    return [address]
