@@ -125,7 +125,7 @@ class Batch:
             row.cwd,
             memory=str(limits.memory or ""),
             cpus=str(limits.cpu or ""),
-            network=sandbox.network.mode,
+            network=sandbox.network.for_commands,
         )
         start = self.monotonic()
         lease: SandboxLease | None = None

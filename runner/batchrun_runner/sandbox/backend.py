@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from batchrun_api.outcomes import Outcome, Reason
-from batchrun_api.spec.sandbox import NetworkMode
+from batchrun_api.spec.sandbox import CommandNetwork
 from batchrun_runner.sandbox.errors import SandboxError, SandboxLost, SandboxUnavailable
 from batchrun_runner.sandbox.interface import Sandbox
 
@@ -26,7 +26,7 @@ class SandboxRequest:
     max_processes: int = 0
     memory: str = ""
     cpus: str = ""
-    network: NetworkMode = "Open"
+    network: CommandNetwork = "Open"
 
 
 Release = Callable[[Outcome, Reason | None], Awaitable[None]]
