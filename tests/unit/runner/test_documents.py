@@ -155,7 +155,7 @@ def test_a_network_without_private_addresses_is_for_clusters_and_refused_with_it
 
     assert load_run(write(tmp_path, text), for_cluster=True)
     (problem,) = problems(tmp_path, text, for_cluster=False)
-    assert f"run.yaml:{len(text.splitlines())}: spec.sandbox.network.mode: InternetOnly is done by" in problem
+    assert f"{len(text.splitlines())}:23: spec.sandbox.network.mode: InternetOnly is done by" in problem
     for mode in ("Open", "Denied"):
         assert load_run(write(tmp_path, text.replace("InternetOnly", mode)), for_cluster=False)
 
