@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.testbed import cleanup, control_plane, dns, images, local_images, node, pki, processes, s3
+from tests.cluster.testbed import cleanup, control_plane, dns, images, local_images, node, pki, policy, processes, s3
 from tests.cluster.testbed.binaries import ensure_binaries
 from tests.cluster.testbed.context import Component, Context
 from tests.cluster.testbed.errors import CommandError, NotReadyError
@@ -30,6 +30,7 @@ COMPONENTS: dict[str, Callable[[Context], Component]] = {
     "kubelet": node.kubelet,
     "kube-proxy": node.kube_proxy,
     dns.NAME: dns.server,
+    policy.NAME: policy.engine,
     s3.NAME: s3.server,
 }
 # The others need these: the kubelet ends itself where containerd does not answer.
