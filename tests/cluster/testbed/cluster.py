@@ -35,6 +35,8 @@ COMPONENTS: dict[str, Callable[[Context], Component]] = {
 }
 # The others need these: the kubelet ends itself where containerd does not answer.
 _FIRST = ("etcd", "kube-apiserver", "containerd")
+# It ends itself where the node has not registered yet.
+_LAST = (policy.NAME,)
 
 
 @dataclass(frozen=True)
@@ -150,8 +152,9 @@ def _start_all(context: Context) -> None:
     pki.write_kubeconfigs(context)
     start(context, *_FIRST)
     local_images.load_pause(context.layout)
-    start(context, *(name for name in COMPONENTS if name not in _FIRST and name != s3.NAME))
+    start(context, *(name for name in COMPONENTS if name not in (*_FIRST, *_LAST, s3.NAME)))
     wait_until("node Ready", lambda: node_is_ready(context), timeout_seconds=60)
+    start(context, *_LAST)
     images.load_recorded(context.layout)
 
 
