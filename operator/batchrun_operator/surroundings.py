@@ -6,10 +6,10 @@ name server that gives a part of its addresses at a time, or none for now, takes
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -29,7 +29,7 @@ Place = tuple[str, int]
 """Host and port."""
 
 ADDRESSES_LAST = timedelta(minutes=10)
-_LOOK_UP_SECONDS = 5.0
+_LOOK_UP_SECONDS = 2.0
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _API_SERVER = ("default", "kubernetes")
 """Namespace and name of its Service, and of the EndpointSlice that it writes itself."""
@@ -95,8 +95,8 @@ class _Search:
 
     async def servers(self, host: str, port: int) -> list[Server]:
         """All that may stand behind host and port."""
-        if is_address(host):
-            return [Address(host, port)]
+        if _is_address(host):
+            return [Address(address, port) for address in _plain([host])]
         for namespace, name in services_named(host, self._namespace):
             service = await _get(self._api, "services", namespace, name)
             if service is not None:
@@ -110,7 +110,7 @@ class _Search:
         if fresh:
             for address in [address for address, seen in known.items() if self._now - seen > ADDRESSES_LAST]:
                 del known[address]
-        return [Address(address, port) for address in sorted(known) if is_address(address)]
+        return [Address(address, port) for address in sorted({*_plain(known)})]
 
     async def _behind(self, service: Json, port: int) -> list[Server]:
         """Its pods, or the addresses that somebody wrote for it; and its own, for engines that look before that."""
@@ -131,7 +131,7 @@ def _written(item: Json, port_name: str, port: int, own: list[str]) -> Iterator[
     ports = [entry for entry in item.get("ports") or () if (entry.get("name") or "") == port_name]
     numbers = [entry["port"] for entry in ports if entry.get("port")] if own else [port]
     for endpoint in item.get("endpoints") or ():
-        for address in filter(is_address, endpoint.get("addresses") or ()):
+        for address in _plain(endpoint.get("addresses") or ()):
             yield from (Address(address, number) for number in numbers)
 
 
@@ -154,7 +154,7 @@ async def _api_server(api: Api) -> tuple[str, ...]:
     slice_ = await _get(api, "endpointslices", *_API_SERVER)
     own = (service or {}).get("spec", {}).get("clusterIPs") or ()
     behind = [address for item in (slice_ or {}).get("endpoints") or () for address in item.get("addresses") or ()]
-    return tuple(sorted({address for address in (*own, *behind) if is_address(address)}))
+    return tuple(sorted({*_plain((*own, *behind))}))
 
 
 async def _get(api: Api, kind: str, namespace: str, name: str) -> Json | None:
@@ -178,9 +178,24 @@ def services_named(host: str, namespace: str) -> list[tuple[str, str]]:
     return []
 
 
-def is_address(text: str) -> bool:
-    """Whether it is an IP address that packets can be sent to from a pod to another machine."""
+def plain_address(text: str) -> str:
+    """The IP address to which packets go; empty for a name, and for what is the pod's own or needs a device's name."""
     try:
-        return not ip_address(text).is_loopback
+        address = ip_address(text)
+    except ValueError:
+        return ""
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return "" if address.is_loopback or "%" in text else str(address)
+
+
+def _plain(addresses: Iterable[str]) -> Iterator[str]:
+    return filter(None, map(plain_address, addresses))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
     except ValueError:
         return False
+    return True

@@ -251,6 +251,7 @@ async def around(
     [
         ("http://10.1.2.3:8000/v1", Address("10.1.2.3", 8000)),
         ("https://[fd00::5]/v1", Address("fd00::5", 443)),
+        ("http://[::ffff:10.1.2.3]:8000/v1", Address("10.1.2.3", 8000)),
         ("http://model.example.org/v1", Address("10.7.7.7", 80)),
     ],
 )
@@ -259,8 +260,10 @@ async def test_addresses_and_names_become_addresses_with_their_ports(url: str, s
     assert found.servers == (server,)
 
 
-async def test_loopback_is_the_pods_own_and_needs_no_rule() -> None:
-    assert (await around(FakeKube(), "http://localhost:8000/v1", telling(localhost=("127.0.0.1", "::1")))).servers == ()
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "[fe80::1%25eth0]"])
+async def test_loopback_is_the_pods_own_and_needs_no_rule(host: str) -> None:
+    resolve = telling(localhost=("127.0.0.1", "::1"))
+    assert (await around(FakeKube(), f"http://{host}:8000/v1", resolve)).servers == ()
 
 
 @pytest.mark.parametrize(
