@@ -17,6 +17,7 @@ from tests.cluster.harness.kubectl import Kubectl, wait_for
 from tests.cluster.harness.model import ModelServer
 from tests.cluster.harness.node import Node
 from tests.cluster.harness.runs import SANDBOX_IMAGE, Run, Runs, demo_prompt
+from tests.cluster.harness.services import serve_by_name
 from tests.cluster.harness.talk import calls_prompt, results, run_python
 from tests.cluster.testbed import cluster as testbed
 from tests.cluster.testbed import policy
@@ -158,6 +159,31 @@ def what_was_found(run: Run) -> tuple[dict[str, str], str]:
     (row,) = run.rows()
     told = [result["output"] for result in results(row) if result.get("output")]
     return json.loads(told[-2]), told[-1].strip()
+
+
+@pytest.mark.timeout(300)
+def test_the_policy_follows_the_models_addresses_while_batches_run_and_comes_back_when_somebody_deletes_it(
+    runs: Runs,
+) -> None:
+    name, port = serve_by_name(runs)
+    run = runs.start(
+        "long", [{"prompt": demo_prompt("sleeps", "sleep 250")}], model={"baseURL": f"http://{name}:{port}/v1"}
+    )
+    wait_for("its batch runs", run.running_pod, 120)
+
+    def opened() -> list[str]:
+        """Addresses that are open at the model's port."""
+        items = json.loads(runs.kubectl.run("get", "networkpolicies", "-o", "json"))["items"]
+        rules = [rule for item in items for rule in item["spec"]["egress"]]
+        ours = [rule for rule in rules if rule.get("ports") == [{"protocol": "TCP", "port": port}]]
+        return [peer["ipBlock"]["cidr"] for rule in ours for peer in rule["to"]]
+
+    before = opened()
+    assert len(before) == 1
+    serve_by_name(runs, "10.9.9.9")
+    wait_for("the new address is open", lambda: set(opened()) == {*before, "10.9.9.9/32"}, 90)
+    runs.kubectl.run("delete", "networkpolicies", "--all")
+    wait_for("the policy is back", lambda: set(opened()) == {*before, "10.9.9.9/32"}, 90)
 
 
 @pytest.mark.alone
