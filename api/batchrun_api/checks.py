@@ -39,7 +39,19 @@ def spec_problems(spec: BatchRunSpec, *, for_cluster: bool) -> list[SpecProblem]
         *_extra_body_problems(spec),
         *_distribution_problems(spec),
         *_range_problems(spec),
+        *([] if for_cluster else _local_problems(spec)),
     ]
+
+
+def _local_problems(spec: BatchRunSpec) -> list[SpecProblem]:
+    """What only a cluster can do. Asked for by name it is refused, never weakened."""
+    if spec.sandbox.network.mode != "InternetOnly":
+        return []
+    message = (
+        "InternetOnly is done by a cluster's NetworkPolicy, and one machine has none: set Denied (no network for "
+        "commands) or Open (all that this machine reaches), or leave it out, which is Open here"
+    )
+    return [SpecProblem(("sandbox", "network", "mode"), message)]
 
 
 def _extra_body_problems(spec: BatchRunSpec) -> list[SpecProblem]:

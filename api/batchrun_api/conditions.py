@@ -117,6 +117,8 @@ class Reason(StrEnum):
     """The cluster refuses a pod or Job: change the namespace's policy, or `podTemplate`."""
     CONTAINER_CONFIG_ERROR = "ContainerConfigError"
     """A Secret, ConfigMap or key is missing: make it; it starts by itself then."""
+    NETWORK_NOT_ENFORCED = "NetworkNotEnforced"
+    """The cluster does not enforce the run's NetworkPolicy: install a policy engine, or set `sandbox.network.mode`."""
     TOO_MANY_ATTEMPTS = "TooManyAttempts"
     """A step lost its pod too often: look at nodes and events, then retry."""
     INTERNAL = "Internal"

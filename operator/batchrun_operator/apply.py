@@ -19,9 +19,11 @@ from batchrun_operator.reconcile.decision import (
     Decision,
     DeleteConfigMap,
     DeleteJob,
+    DeleteNetworkPolicy,
     DeletePod,
     EnsureConfigMap,
     EnsureJob,
+    EnsureNetworkPolicy,
     Event,
     PatchPod,
     PruneConfigMaps,
@@ -84,6 +86,10 @@ class _Hand:
                 await self._ensure_job(manifest)
             case EnsureConfigMap(manifest):
                 await self._ensure_config_map(manifest)
+            case EnsureNetworkPolicy(manifest):
+                await self._ensure_policy(manifest)
+            case DeleteNetworkPolicy(name, uid):
+                await self._delete("networkpolicies", name, uid)
             case DeleteJob(name, uid):
                 await self._delete("jobs", name, uid)
             case DeletePod(name, uid):
@@ -108,6 +114,27 @@ class _Hand:
             self._refuse(name, Refusal.of(error.message))
             return
         self._memory.refusals.pop(name, None)
+
+    async def _ensure_policy(self, manifest: Manifest) -> None:
+        """Raises where it is refused: the Jobs that come after it must not be made without it."""
+        name = manifest["metadata"]["name"]
+        try:
+            await self._write_policy(name, manifest)
+        except (Refused, NotOurs) as error:
+            self._refuse(name, Refusal(Reason.NETWORK_NOT_ENFORCED.value, error.message))
+            raise
+        self._memory.refusals.pop(name, None)
+
+    async def _write_policy(self, name: str, manifest: Manifest) -> None:
+        try:
+            await self._api.create("networkpolicies", manifest)
+        except AlreadyExists:
+            found = await self._api.get("networkpolicies", self._namespace, name)
+            if not self._is_ours(found):
+                raise NotOurs(409, "NotOurs", f"a NetworkPolicy named {name} exists and is not ours") from None
+            if found["spec"] != manifest["spec"]:
+                uid, spec = found["metadata"]["uid"], manifest["spec"]
+                await self._api.replace_spec("networkpolicies", self._namespace, name, uid, spec)
 
     def _refuse(self, name: str, refusal: Refusal) -> None:
         self.refused = True

@@ -7,17 +7,31 @@ from batchrun_api import frames, names
 from batchrun_api.conditions import Reason
 from batchrun_api.exit_codes import ExitCode
 from batchrun_api.hints import ModelHint
-from batchrun_operator.kube import KubeError, NotFound
+from batchrun_operator.kube import KubeError, NotFound, Refused
 from batchrun_operator.manifests.meta import Role
+from batchrun_operator.manifests.network_policy import Surroundings, policy_name
 from batchrun_operator.manifests.plan_shards import ShardsDamaged, read_shards, shard_count, shard_name
 from batchrun_operator.memory import RunMemory
 from batchrun_operator.ports import Api, Json
 from batchrun_operator.reconcile import timers
 from batchrun_operator.reconcile.attempts import Clock, runner_of
-from batchrun_operator.reconcile.observed import Job, Observed, PlanLog, Pod, Refusal, Run, Running, Shards, Terminated
+from batchrun_operator.reconcile.observed import (
+    Job,
+    Network,
+    Observed,
+    PlanLog,
+    Pod,
+    Policy,
+    Refusal,
+    Run,
+    Running,
+    Shards,
+    Terminated,
+)
 from batchrun_operator.reconcile.timers import podless_key, stuck_key
 from batchrun_operator.reconcile.views import read_jobs, read_pods, read_run
 from batchrun_operator.settings import Limits
+from batchrun_operator.surroundings import Resolve, look_around, resolve
 
 LOG_TAIL_LINES = 2000
 """More lines than the largest plan has."""
@@ -30,7 +44,9 @@ _ASKED_JOBS = 3
 """Of so many Jobs without a pod, or pods that do not start, the events are read in one pass: one reason is enough."""
 
 
-async def gather(api: Api, raw_run: Json, memory: RunMemory, now: datetime, limits: Limits) -> Observed:
+async def gather(
+    api: Api, raw_run: Json, memory: RunMemory, now: datetime, limits: Limits, resolve: Resolve = resolve
+) -> Observed:
     """All that a decision needs. Raises KubeError: what cannot be read is not known."""
     run = read_run(raw_run)
     memory.belong_to(run.uid)
@@ -41,12 +57,15 @@ async def gather(api: Api, raw_run: Json, memory: RunMemory, now: datetime, limi
     held = timers.keys(Observed(run, jobs, pods))
     first_seen = memory.first_seen.update(held, now)
     clock = Clock(now, first_seen, limits)
+    plan_log = await _plan_log(api, run, pods, memory) if shards.plan is None and not shards.damage else None
+    is_planned = shards.plan is not None or plan_log is not None
     return Observed(
         run=run,
         jobs=jobs,
         pods=pods,
         shards=shards,
-        plan_log=await _plan_log(api, run, pods, memory) if shards.plan is None and not shards.damage else None,
+        plan_log=plan_log,
+        network=await _network(api, run, memory, clock, resolve) if is_planned and not run.is_finished else None,
         model_hints=await _model_hints(api, run, pods, memory, clock),
         refusals=memory.refusals | await _said_in_events(api, run, jobs, pods, clock),
         first_seen=first_seen,
@@ -70,6 +89,34 @@ async def _shards(api: Api, run: Run, memory: RunMemory) -> Shards:
         return Shards(None, damage=str(error))
     memory.plan, memory.plan_id = plan, run.plan_id
     return Shards(plan)
+
+
+async def _network(api: Api, run: Run, memory: RunMemory, clock: Clock, resolve: Resolve) -> Network:
+    name = policy_name(run.name, run.uid)
+    try:
+        found: Json | None = await api.get("networkpolicies", run.namespace, name)
+    except NotFound:
+        found = None
+    except Refused as error:
+        return Network(fault=error.message)
+    policy = None
+    if found is not None:
+        owners = found["metadata"].get("ownerReferences") or ()
+        is_ours = any(owner.get("uid") == run.uid for owner in owners)
+        policy = Policy(found["metadata"]["uid"], found["spec"], is_ours)
+    wanted = run.spec is not None and run.spec.sandbox.network.is_internet_only
+    return Network(policy, await _around(api, run, memory, clock, resolve) if wanted else None)
+
+
+async def _around(api: Api, run: Run, memory: RunMemory, clock: Clock, resolve: Resolve) -> Surroundings:
+    known = memory.around
+    if (
+        known is None
+        or known[0] != run.plan_id
+        or (clock.now - known[1]).total_seconds() >= clock.limits.around_seconds
+    ):
+        known = memory.around = (run.plan_id, clock.now, await look_around(api, run, memory, clock.now, resolve))
+    return known[2]
 
 
 async def _plan_log(api: Api, run: Run, pods: Sequence[Pod], memory: RunMemory) -> PlanLog | None:

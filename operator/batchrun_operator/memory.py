@@ -5,6 +5,7 @@ from datetime import datetime
 
 from batchrun_api.hints import ModelHint
 from batchrun_api.plan import Plan
+from batchrun_operator.manifests.network_policy import Surroundings
 from batchrun_operator.reconcile.observed import PlanLog, Refusal
 from batchrun_operator.reconcile.timers import FirstSeen
 
@@ -28,6 +29,10 @@ class RunMemory:
     hints_read_at: datetime | None = None
     hints_turn: int = 0
     """Counts the pods that were looked at, so that each has its turn."""
+    around: tuple[str, datetime, Surroundings] | None = None
+    """Of the plan of that id, as they were found at that time."""
+    addresses: dict[str, dict[str, datetime]] = field(default_factory=dict)
+    """What names of model and store have meant lately: address and when it was told last, by name."""
     written_version: str = ""
     """resourceVersion of our last write: its event is no news."""
 

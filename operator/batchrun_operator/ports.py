@@ -23,6 +23,9 @@ class Api(Protocol):
     async def patch_pod(self, namespace: str, name: str, patch: Json) -> Json:
         """Strategic merge patch."""
 
+    async def replace_spec(self, kind: str, namespace: str, name: str, uid: str, spec: Json) -> Json:
+        """Write the whole `spec` of this very object."""
+
     async def replace_run_status(self, run: Json) -> Json:
         """Write `status`."""
 

@@ -17,6 +17,7 @@ from batchrun_operator.memory import RunMemory
 from batchrun_operator.ports import Api
 from batchrun_operator.reconcile.decide import decide
 from batchrun_operator.settings import Settings
+from batchrun_operator.surroundings import Resolve, resolve
 
 log = structlog.get_logger()
 
@@ -50,10 +51,13 @@ class _Worker:
 class Reconciler:
     """All runs. `wake` may be called at any time, as often as one likes."""
 
-    def __init__(self, api: Api, settings: Settings, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self, api: Api, settings: Settings, now: Callable[[], datetime] = utc_now, resolve: Resolve = resolve
+    ) -> None:
         self._api = api
         self._settings = settings
         self._now = now
+        self._resolve = resolve
         self._workers: dict[Key, _Worker] = {}
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._gate = asyncio.Semaphore(_PASSES_AT_ONCE)
@@ -117,7 +121,7 @@ class Reconciler:
         """Look, decide, act. Gives the longest time until the next look; None: until something happens."""
         raw = await self._api.get("batchruns", *key)
         now, settings = self._now(), self._settings
-        observed = await gather(self._api, raw, memory, now, settings.limits)
+        observed = await gather(self._api, raw, memory, now, settings.limits, self._resolve)
         decision = decide(observed, now, settings.pods, settings.limits)
         applied = await apply(self._api, raw, decision, memory, now)
         for event in decision.events:

@@ -1,5 +1,6 @@
 """What the operator is told by its environment. Read once at the start; everything else gets it as an argument."""
 
+import ipaddress
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ class PodSettings:
     """None: Kubernetes' own rule."""
     runner_resources: Resources = RUNNER_RESOURCES
     """Requests and limits of the runner container."""
+    blocked_ranges: tuple[str, ...] = ()
+    """What `sandbox.network.mode: InternetOnly` blocks beside all that is never public."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class Limits:
     """A pod that is being deleted for longer counts as gone: its node is lost. Grace period included."""
     trouble_seconds: float = 10.0
     """How long a pod may wait for a node or for its first container before a condition speaks of it."""
+    around_seconds: float = 15.0
+    """How long addresses of model, store and API server count before they are looked up again."""
     hints_seconds: float = 20.0
     """How often logs of running batches are looked at for what the model server does."""
 
@@ -76,17 +81,33 @@ def from_environ(environ: Mapping[str, str]) -> Settings:
             runner_image=image,
             runner_image_pull_policy=_pull_policy(environ),
             runner_resources=_resources(environ),
+            blocked_ranges=_ranges(environ),
         ),
         limits=Limits(
             max_attempts=int(_number(environ, "BATCHRUN_MAX_ATTEMPTS", 6, least=1)),
             backstop_seconds=_number(environ, "BATCHRUN_BACKSTOP_SECONDS", 30, least=0),
         ),
-        namespaces=tuple(name for name in environ.get("BATCHRUN_NAMESPACES", "").replace(",", " ").split() if name),
+        namespaces=_words(environ, "BATCHRUN_NAMESPACES"),
         resync_seconds=_number(environ, "BATCHRUN_RESYNC_SECONDS", 60, least=1),
         log_level=environ.get("BATCHRUN_LOG_LEVEL", "info").upper(),
         log_format="console" if environ.get("BATCHRUN_LOG_FORMAT") == "console" else "json",
         liveness_port=int(_number(environ, "BATCHRUN_LIVENESS_PORT", 8080, least=0)),
     )
+
+
+def _words(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(environ.get(name, "").replace(",", " ").split())
+
+
+def _ranges(environ: Mapping[str, str]) -> tuple[str, ...]:
+    found = _words(environ, "BATCHRUN_BLOCKED_RANGES")
+    for text in found:
+        try:
+            ipaddress.ip_network(text)
+        except ValueError as error:
+            message = f"BATCHRUN_BLOCKED_RANGES must hold ranges such as 203.0.113.0/24: {error}"
+            raise SettingsInvalid(message) from error
+    return found
 
 
 def _number(environ: Mapping[str, str], name: str, default: float, *, least: float) -> float:

@@ -259,7 +259,7 @@ def sandbox_request(sandbox: Sandbox, index: int, row: PromptRow) -> SandboxRequ
         memory=str(limits.memory or ""),
         cpus=str(limits.cpu or ""),
         user=row.container.user,
-        network=sandbox.network.mode,
+        network=sandbox.network.for_commands,
     )
 
 

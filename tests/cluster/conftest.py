@@ -13,10 +13,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.cluster.harness.bucket import Bucket
+from tests.cluster.harness.enforcement import is_enforced
 from tests.cluster.harness.kubectl import Kubectl
 from tests.cluster.harness.model import ModelServer
 from tests.cluster.harness.node import Node
-from tests.cluster.harness.runs import SECRET, Runs
+from tests.cluster.harness.runs import SANDBOX_IMAGE, SECRET, Runs
 from tests.cluster.testbed.settings import Layout
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,10 +109,16 @@ def model(node_address: str) -> Iterator[ModelServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def enforces_policies(cluster: Kubectl) -> bool:
+    """Our own cluster does; another is tried."""
+    return not Layout().given.is_file() or is_enforced(cluster, SANDBOX_IMAGE)
+
+
 @pytest.fixture
-def runs(namespace: Kubectl, bucket: Bucket, model: ModelServer) -> Runs:
+def runs(namespace: Kubectl, bucket: Bucket, model: ModelServer, enforces_policies: bool) -> Runs:
     """Makes BatchRuns."""
-    return Runs(namespace, bucket, model)
+    return Runs(namespace, bucket, model, enforces_policies)
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import json
 import secrets
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from tests.cluster.harness.runs import Run, Runs, demo_prompt
+from tests.cluster.harness.services import serve_by_name
 from tests.cluster.harness.talk import calls_prompt, outputs, results, run_python
 from tests.cluster.harness.webhook import TOKEN_FOLDER, VARIABLES, identity_webhook
 from tests.network_doors import DOORS, REFUSED, STILL_WORK
@@ -348,29 +348,6 @@ def test_a_sandbox_that_traces_or_kills_its_first_process_harms_no_other_prompt(
     assert boot_id.strip() == traces["sandbox"]["boot_id"]
     assert outputs(kills) == [kills["sandbox"]["boot_id"] + "\n"] * 2
     assert [row["outcome"] for row in run.rows()] == ["completed"] * 4
-
-
-def serve_by_name(runs: Runs) -> tuple[str, int]:
-    """Name and port under which pods reach the model server: a Service without an address of its own."""
-    parts = urlsplit(runs.model.base_url)
-    assert parts.hostname
-    assert parts.port
-    service: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "model"},
-        "spec": {"clusterIP": "None", "ports": [{"name": "http", "port": parts.port}]},
-    }
-    addresses: dict[str, Any] = {
-        "apiVersion": "discovery.k8s.io/v1",
-        "kind": "EndpointSlice",
-        "metadata": {"name": "model", "labels": {"kubernetes.io/service-name": "model"}},
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": [parts.hostname]}],
-        "ports": [{"name": "http", "port": parts.port}],
-    }
-    runs.kubectl.apply(service, addresses)
-    return f"model.{runs.kubectl.namespace}.svc", parts.port
 
 
 def outputs_of_terminal(row: dict[str, Any]) -> list[str]:

@@ -137,6 +137,9 @@ GOOD: dict[str, Document | str] = {
     ),
     "prefill-from-config-map": at("agent.prefillMessagesFrom", CONFIG_MAP),
     "text-longest-in-characters": at("agent.systemPrompt", "ü" * 32768),
+    "network-internet-only": at("sandbox.network.mode", "InternetOnly"),
+    "network-denied": at("sandbox.network.mode", "Denied"),
+    "network-null": at("sandbox.network.mode", None),
     "quantities-as-text": at("sandbox.resources", {"limits": {"cpu": "250m", "memory": "1.5Gi"}}),
     "quantities-as-numbers": at("sandbox.resources", {"limits": {"cpu": 2, "memory": 536870912}}),
     "quantity-0": at("sandbox.resources.requests.cpu", 0),
@@ -313,6 +316,7 @@ BAD: dict[str, Document | str] = {
     "effort-unknown": at("model.reasoning.effort", "max"),
     "invalid-row-policy": at("dataset.onInvalidRow", "Ignore"),
     "pull-policy": at("sandbox.imagePullPolicy", "Sometimes"),
+    "network-mode": at("sandbox.network.mode", "Internet"),
     "role": at("agent.prefillMessages", [{"role": "tool", "content": "x"}]),
     "level": at("logging.level", "trace"),
     # quantities

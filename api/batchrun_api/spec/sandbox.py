@@ -66,14 +66,27 @@ SANDBOX_RESOURCES = Resources(
 )
 
 
-NetworkMode = Literal["Open", "Denied"]
+NetworkMode = Literal["Open", "Denied", "InternetOnly"]
+CommandNetwork = Literal["Open", "Denied"]
+"""What the helper in a sandbox has to do with it: filter the sockets of commands, or leave them alone."""
 
 
 class Network(ApiModel):
     """What commands may reach."""
 
-    mode: NetworkMode = "Open"
-    """Open: what the pod or machine can reach. Denied: unix sockets only, so there are no loopback servers either."""
+    mode: NetworkMode | None = None
+    """InternetOnly (left out: on a cluster): no private, link-local or cluster address. Denied: unix sockets only, so
+    no loopback servers either. Open (left out: on one machine): whatever pod or machine can reach."""
+
+    @property
+    def for_commands(self) -> CommandNetwork:
+        """The part that is done inside the sandbox."""
+        return "Denied" if self.mode == "Denied" else "Open"
+
+    @property
+    def is_internet_only(self) -> bool:
+        """Whether a pod of the run has no way to private addresses. On one machine nothing asks."""
+        return self.mode in (None, "InternetOnly")
 
 
 class Sandbox(ApiModel):

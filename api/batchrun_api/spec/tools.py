@@ -75,3 +75,11 @@ class Tools(ApiModel):
         """Secrets of the tools, by what they are for."""
         search = self.web.search if self.web else None
         return {"web.search": search.api_key_secret_ref} if search and search.api_key_secret_ref else {}
+
+    def server_urls(self) -> list[str]:
+        """Servers that the runner asks for the tools, where the spec names their addresses."""
+        return [self.web.search.base_url] if self.web and self.web.search.base_url else []
+
+    def opened_ranges(self) -> list[str]:
+        """Ranges of private addresses that the spec opens."""
+        return list(self.web.allowed_ranges) if self.web else []

@@ -24,10 +24,14 @@ _PATHS = {
     "pods": "/api/v1",
     "configmaps": "/api/v1",
     "events": "/api/v1",
+    "services": "/api/v1",
+    "endpointslices": "/apis/discovery.k8s.io/v1",
+    "networkpolicies": "/apis/networking.k8s.io/v1",
 }
 _TIMEOUT_SECONDS = 60
 _CONNECTIONS = 32
 _JSON = "application/json"
+_JSON_PATCH = "application/json-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
 
 
@@ -76,6 +80,14 @@ class KubeApi:
         """Strategic merge patch: containers are merged by their names."""
         return await self._json("PATCH", _path("pods", namespace, name), body=patch, content_type=_STRATEGIC)
 
+    async def replace_spec(self, kind: str, namespace: str, name: str, uid: str, spec: Json) -> Json:
+        """Write the whole `spec`; refused where another object has come under that name."""
+        patch: list[Json] = [
+            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "replace", "path": "/spec", "value": spec},
+        ]
+        return await self._json("PATCH", _path(kind, namespace, name), body=patch, content_type=_JSON_PATCH)
+
     async def replace_run_status(self, run: Json) -> Json:
         """Write `status`, if the object is still at its resourceVersion."""
         meta = run["metadata"]
@@ -93,7 +105,7 @@ class KubeApi:
         method: str,
         path: str,
         query: list[tuple[str, str]] | None = None,
-        body: Json | None = None,
+        body: Json | list[Json] | None = None,
         content_type: str = _JSON,
     ) -> Json:
         raw = await self._call(method, path, query or [], body, content_type)
@@ -101,7 +113,7 @@ class KubeApi:
         return answer
 
     async def _call(
-        self, method: str, path: str, query: list[tuple[str, str]], body: Json | None, content_type: str
+        self, method: str, path: str, query: list[tuple[str, str]], body: Json | list[Json] | None, content_type: str
     ) -> bytes:
         headers = {"Content-Type": content_type, "Accept": f"{_JSON}, */*"}
         try:

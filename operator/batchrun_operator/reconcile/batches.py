@@ -11,6 +11,7 @@ from batchrun_operator.manifests import batch_job, config_map
 from batchrun_operator.reconcile.attempts import Active, Clearing, Ended, Idle, Lost, Verdict, is_gone, judge
 from batchrun_operator.reconcile.decision import DeleteJob, EnsureConfigMap, EnsureJob
 from batchrun_operator.reconcile.model_server import look_at_rate_limit, model_trouble, what_to_mend
+from batchrun_operator.reconcile.network import HOW_TO_ENFORCE, keep_policy
 from batchrun_operator.reconcile.observed import Job, Pod, Refusal
 from batchrun_operator.reconcile.planning import plan_again
 from batchrun_operator.reconcile.progress import count_progress
@@ -50,8 +51,10 @@ def run_batches(sheet: Worksheet) -> bool:
     suspend_when_all_are_discarded(sheet)
     at_work = {batch.number: active.pod for batch, active in turn.active if active.pod is not None}
     look_at_rate_limit(sheet, at_work)
-    trouble = _first_trouble(sheet, turn) or model_trouble(sheet, at_work)
-    started = _start(sheet, plan, turn)
+    unkept = keep_policy(sheet)
+    trouble = _first_trouble(sheet, turn) or model_trouble(sheet, at_work) or unkept
+    # Without the policy no batch may begin.
+    started = [] if unkept else _start(sheet, plan, turn)
     _report(sheet, plan, turn, started, trouble)
     return len(turn.recorded) < len(plan.batches)
 
@@ -99,6 +102,8 @@ def _look_at_one(
                 plan_again(sheet, what, message.message)
                 return True
             mend = what_to_mend(sheet.spec, message.reason, of_store=message.of_store)
+            if message.reason == Reason.NETWORK_NOT_ENFORCED:
+                mend = HOW_TO_ENFORCE
             words = f"{what}: {message.message}" if message.message else ""
             fail_by_last_word(sheet, what, verdict, message.reason, words, mend)
             return True

@@ -52,6 +52,21 @@ class PruneConfigMaps:
 
 
 @dataclass(frozen=True, slots=True)
+class EnsureNetworkPolicy:
+    """Create it, or give the one that is there this spec. Nothing after it is done where it is refused."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteNetworkPolicy:
+    """Delete this very NetworkPolicy."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class PatchPod:
     """Change a pod's signals annotation, and images of its containers, if it is still at this version."""
 
@@ -62,7 +77,17 @@ class PatchPod:
     """Container name and new image."""
 
 
-Action = EnsureConfigMap | EnsureJob | DeleteJob | DeletePod | DeleteConfigMap | PruneConfigMaps | PatchPod
+Action = (
+    EnsureConfigMap
+    | EnsureJob
+    | EnsureNetworkPolicy
+    | DeleteJob
+    | DeletePod
+    | DeleteConfigMap
+    | DeleteNetworkPolicy
+    | PruneConfigMaps
+    | PatchPod
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
-from batchrun_api.conditions import Reason
+from batchrun_api.conditions import ConditionType, Reason
 from batchrun_api.hints import ModelHint
 from batchrun_api.plan import Plan
 from batchrun_api.spec.run import BatchRunSpec
 from batchrun_api.status import BatchRunStatus
 from batchrun_operator.manifests.meta import Role
+from batchrun_operator.manifests.network_policy import Surroundings
+from batchrun_operator.reconcile import conditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,14 @@ class Run:
     status: BatchRunStatus
     leaving: bool = False
     """It is being deleted."""
+
+    @property
+    def is_finished(self) -> bool:
+        """True: Complete or Failed, and nothing has changed since that would make it begin again."""
+        plan = self.status.plan
+        if plan is None or plan.id != self.plan_id:
+            return False
+        return any(conditions.holds(self.status, kind) for kind in (ConditionType.COMPLETE, ConditionType.FAILED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +168,27 @@ class PlanLog:
 
 
 @dataclass(frozen=True, slots=True)
+class Policy:
+    """A NetworkPolicy of our name."""
+
+    uid: str
+    spec: Mapping[str, Any]
+    is_ours: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What is around the pods of the run, and what keeps them in."""
+
+    policy: Policy | None = None
+    """None: there is none."""
+    around: Surroundings | None = None
+    """Only looked for where a policy is wanted."""
+    fault: str = ""
+    """Why it cannot be looked at: the operator may not."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Everything that a decision is made from."""
 
@@ -166,8 +198,10 @@ class Observed:
     shards: Shards | None = None
     plan_log: PlanLog | None = None
     """Only read while there are no shards."""
+    network: Network | None = None
+    """Only looked at while there are batches to run."""
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
-    """By name of the Job that was refused, or whose pod was; or of a pod that cannot start."""
+    """By name of the Job that was refused, or whose pod was; of a pod that cannot start; or of the NetworkPolicy."""
     model_hints: Mapping[str, ModelHint] = field(default_factory=dict)
     """By name of the pod, for a few running batch pods: what their logs said of the model at the last look."""
     first_seen: Mapping[str, datetime] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from batchrun_api.names import SANDBOX_SOCKETS_DIR
 from batchrun_runner.dataset.errors import DatasetError
 from batchrun_runner.ledger.ownership import PlanRefused
 from batchrun_runner.model.errors import StopRun
+from batchrun_runner.pod.enforcement import NetworkNotEnforced
 from batchrun_runner.pod.inputs import ConfigurationInvalid
 from batchrun_runner.storage.errors import StorageError, StorageUnavailable
 
@@ -40,6 +41,8 @@ def ended_with(error: Exception) -> tuple[ExitCode, str, str]:
         return ExitCode.BAD_INPUT, reason, str(error)
     if isinstance(error, StopRun):
         return ExitCode.BLOCKED, error.reason, error.message
+    if isinstance(error, NetworkNotEnforced):
+        return ExitCode.BLOCKED, error.reason, str(error)
     if isinstance(error, StorageError):
         code = ExitCode.INTERNAL if isinstance(error, StorageUnavailable) else ExitCode.BLOCKED
         return code, error.reason, str(error)

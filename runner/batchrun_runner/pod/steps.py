@@ -22,6 +22,7 @@ from batchrun_runner.merge.merger import merge
 from batchrun_runner.merge.table import render_table
 from batchrun_runner.plan import make_plan, read_batch_rows
 from batchrun_runner.pod.ending import batch_ending, step
+from batchrun_runner.pod.enforcement import wait_until_enforced
 from batchrun_runner.pod.inputs import open_store, read_settings
 from batchrun_runner.pod.logs import LogReporter, log_standstill, set_up_logs
 from batchrun_runner.pod.signals import SignalsFile
@@ -96,6 +97,8 @@ class _BatchPod:
         from batchrun_runner.model.client import ModelClient  # noqa: PLC0415 - takes long, plan and merge need none
 
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.now, "SIGTERM")
+        if self._settings.spec.sandbox.network.is_internet_only:
+            await wait_until_enforced(os.environ, self._stop)
         signals = SignalsFile(self._stop)
         rows = await asyncio.to_thread(
             read_batch_rows, self._store, self._plan_id, number=self._number, offset=offset, length=length

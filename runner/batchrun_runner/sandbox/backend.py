@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from batchrun_api.outcomes import Outcome, Reason
-from batchrun_api.spec.sandbox import NetworkMode
+from batchrun_api.spec.sandbox import CommandNetwork
 from batchrun_runner.sandbox.errors import SandboxError, SandboxLost, SandboxUnavailable
 from batchrun_runner.sandbox.interface import Sandbox
 
@@ -28,7 +28,7 @@ class SandboxRequest:
     memory: str = ""
     cpus: str = ""
     user: str = ""
-    network: NetworkMode = "Open"
+    network: CommandNetwork = "Open"
 
 
 Release = Callable[[Outcome, Reason | None], Awaitable[None]]

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from batchrun_api.outcomes import Outcome, Reason
-from batchrun_api.spec.sandbox import NetworkMode
+from batchrun_api.spec.sandbox import CommandNetwork
 from batchrun_runner.sandbox.errors import ErrorKind, LostCause, SandboxError, SandboxLost
 from batchrun_runner.sandbox.interface import SearchQuery
 from batchrun_runner.sandbox.messages import (
@@ -164,7 +164,7 @@ class SandboxConnection:
         }
         return await self._call("search", args, SearchResult, query.timeout_seconds)
 
-    async def configure(self, *, max_processes: int, network: NetworkMode = "Open") -> None:
+    async def configure(self, *, max_processes: int, network: CommandNetwork = "Open") -> None:
         await self._call("configure", {"max_processes": max_processes, "network": network}, _Nothing)
 
     async def end(self, outcome: Outcome, reason: Reason | None = None) -> None:

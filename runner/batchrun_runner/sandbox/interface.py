@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from batchrun_api.outcomes import Outcome, Reason
-from batchrun_api.spec.sandbox import NetworkMode
+from batchrun_api.spec.sandbox import CommandNetwork
 from batchrun_runner.sandbox.messages import (
     Directory,
     ExecResult,
@@ -102,7 +102,7 @@ class Sandbox(Protocol):
     async def search(self, query: SearchQuery, *, cwd: str) -> SearchResult:
         """Lines that match an RE2 pattern, or names that match a glob."""
 
-    async def configure(self, *, max_processes: int, network: NetworkMode = "Open") -> None:
+    async def configure(self, *, max_processes: int, network: CommandNetwork = "Open") -> None:
         """Set this sandbox's limits before the first command; 0 means no limit. Denied is never taken back."""
 
     async def end(self, outcome: Outcome, reason: Reason | None = None) -> None:

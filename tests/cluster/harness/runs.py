@@ -41,6 +41,8 @@ class Runs:
     kubectl: Kubectl
     bucket: Bucket
     model: ModelServer
+    is_enforced: bool = True
+    """Whether the cluster enforces NetworkPolicies. Where it does not, runs that do not say otherwise are Open."""
 
     def document(self, name: str, rows: Iterable[Mapping[str, Any]], **spec: Any) -> dict[str, Any]:
         """A BatchRun that works here; `spec` is laid over it, one level deep."""
@@ -61,6 +63,8 @@ class Runs:
                 }
             },
         }
+        if not self.is_enforced:
+            base["sandbox"]["network"] = {"mode": "Open"}
         for field, value in spec.items():
             base[field] = base[field] | value if isinstance(value, dict) and field in base else value
         return {"apiVersion": "batchrun.dev/v1alpha1", "kind": "BatchRun", "metadata": {"name": name}, "spec": base}

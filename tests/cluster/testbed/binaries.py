@@ -1,4 +1,4 @@
-"""Kubernetes, etcd, helm, CoreDNS and the S3 server, built from Go modules and cached outside the checkout.
+"""The cluster's programs and the S3 server, built from Go modules and cached outside the checkout.
 
 One folder per family under `modules/`: its go.mod pins the versions and lists the programs by `tool` lines. One module
 for all would not do, their dependencies disagree. To add a family: write `modules/<name>/go.mod` with a `require` and
@@ -63,6 +63,7 @@ FAMILIES = (
         version_variables={"helm.sh/helm/v4/internal/version.version": "{version}"},
     ),
     Family("coredns", "github.com/coredns/coredns"),
+    Family("kube-router", "github.com/cloudnativelabs/kube-router/v2"),
     Family("versitygw", "github.com/versity/versitygw", version_variables={"main.Version": "{version}"}),
 )
 

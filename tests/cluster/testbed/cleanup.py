@@ -18,11 +18,13 @@ from tests.cluster.testbed import processes
 from tests.cluster.testbed.errors import CommandError
 from tests.cluster.testbed.mounts import unmount_below
 from tests.cluster.testbed.node import cgroup_roots
-from tests.cluster.testbed.settings import BRIDGE, Layout
+from tests.cluster.testbed.settings import BRIDGE, PUBLIC_DEVICE, Layout
 from tests.cluster.testbed.shell import run, succeeds, wait_until
 
 # kube-proxy's, kube-router's and the kubelet's; the bridge and portmap plugins'.
 _OUR_CHAIN = re.compile(r"(KUBE-|CNI-)")
+POLICY_CHAIN = re.compile(r"KUBE-(ROUTER|POD-FW|NWPLCY)-")
+"""kube-router's own."""
 _OUR_IPSET = re.compile(r"(KUBE-|kube-router-|inet6:KUBE-|inet6:kube-router-)")
 
 
@@ -34,8 +36,8 @@ def clean(layout: Layout) -> None:
     _remove_cgroups()
     unmount_below(layout.state, layout.run)
     _remove_links()
-    _remove_firewall_rules()
-    _remove_ipsets()
+    remove_firewall_rules()
+    remove_ipsets()
     _remove_leftover_files(layout)
     kept = {layout.pki, layout.s3, layout.log, layout.loaded}
     for path in (*_children(layout.state), layout.run):
@@ -119,20 +121,24 @@ def _remove_links() -> None:
     with suppress(CommandError):
         for line in run(["ip", "-o", "link", "show", "master", BRIDGE]).splitlines():
             succeeds(["ip", "link", "delete", line.split(": ")[1].split("@")[0]])
-    succeeds(["ip", "link", "delete", BRIDGE])
+    for device in (BRIDGE, PUBLIC_DEVICE):
+        succeeds(["ip", "link", "delete", device])
 
 
-def removal_rules(saved: str) -> str:
-    """Input for `iptables-restore --noflush` that undoes Kubernetes' part of an `iptables-save`; "" when none."""
+def removal_rules(saved: str, ours: re.Pattern[str] = _OUR_CHAIN) -> str:
+    """Input for `iptables-restore --noflush` that undoes Kubernetes' part of an `iptables-save`; "" when none.
+
+    `ours`: how names of the chains begin that go.
+    """
     script: list[str] = []
     table: list[str] = []
     chains: list[str] = []
     for line in saved.splitlines():
         if line.startswith("*"):
             table, chains = [line], []
-        elif line.startswith(":") and _OUR_CHAIN.match(line[1:]):
+        elif line.startswith(":") and ours.match(line[1:]):
             chains.append(line[1:].split()[0])
-        elif line.startswith("-A ") and not _OUR_CHAIN.match(line[3:]) and re.search(r"-j (KUBE-|CNI-)", line):
+        elif line.startswith("-A ") and not ours.match(line[3:]) and re.search(rf"-j {ours.pattern}", line):
             table.append(f"-D {line[3:]}")
         elif line == "COMMIT" and chains:
             flushed = [f"-F {chain}" for chain in chains]
@@ -140,15 +146,17 @@ def removal_rules(saved: str) -> str:
     return "\n".join(script) + "\n" if script else ""
 
 
-def _remove_firewall_rules() -> None:
+def remove_firewall_rules(ours: re.Pattern[str] = _OUR_CHAIN) -> None:
+    """Chains whose names begin so, and the rules that lead to them."""
     for family in ("iptables", "ip6tables"):
         with suppress(CommandError):  # a machine without IPv6
-            rules = removal_rules(run([f"{family}-save"]))
+            rules = removal_rules(run([f"{family}-save"]), ours)
             if rules:
                 run([f"{family}-restore", "--noflush"], stdin=rules)
 
 
-def _remove_ipsets() -> None:
+def remove_ipsets() -> None:
+    """Those that no rule uses any more."""
     with suppress(CommandError):
         for name in run(["ipset", "list", "-name"]).split():
             if _OUR_IPSET.match(name):

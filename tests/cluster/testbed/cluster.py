@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.testbed import cleanup, control_plane, dns, images, local_images, node, pki, processes, s3
+from tests.cluster.testbed import cleanup, control_plane, dns, images, local_images, node, pki, policy, processes, s3
 from tests.cluster.testbed.binaries import ensure_binaries
 from tests.cluster.testbed.context import Component, Context
 from tests.cluster.testbed.errors import CommandError, NotReadyError
@@ -30,10 +30,13 @@ COMPONENTS: dict[str, Callable[[Context], Component]] = {
     "kubelet": node.kubelet,
     "kube-proxy": node.kube_proxy,
     dns.NAME: dns.server,
+    policy.NAME: policy.engine,
     s3.NAME: s3.server,
 }
 # The others need these: the kubelet ends itself where containerd does not answer.
 _FIRST = ("etcd", "kube-apiserver", "containerd")
+# It ends itself where the node has not registered yet.
+_LAST = (policy.NAME,)
 
 
 @dataclass(frozen=True)
@@ -149,8 +152,9 @@ def _start_all(context: Context) -> None:
     pki.write_kubeconfigs(context)
     start(context, *_FIRST)
     local_images.load_pause(context.layout)
-    start(context, *(name for name in COMPONENTS if name not in _FIRST and name != s3.NAME))
+    start(context, *(name for name in COMPONENTS if name not in (*_FIRST, *_LAST, s3.NAME)))
     wait_until("node Ready", lambda: node_is_ready(context), timeout_seconds=60)
+    start(context, *_LAST)
     images.load_recorded(context.layout)
 
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from batchrun_api.image_names import whole_name
 from tests.cluster.testbed import given, images, local_images
 from tests.cluster.testbed.errors import CommandError, HostError, TestbedError
+from tests.cluster.testbed.network import node_ip
 from tests.cluster.testbed.settings import S3_PORT, Layout
 from tests.cluster.testbed.shell import Word, locked, run, say
 
@@ -66,6 +67,7 @@ def _chart_values(layout: Layout) -> dict[str, Any]:
         "runnerImage": image_values(names["runner"]),
         "runs": {"namespaces": []},
         "podAnnotations": {"batchrun.dev/image-id": mark},
+        "network": {"blockedRanges": [] if given.is_given(layout) else [f"{node_ip()}/32"]},
     }
 
 

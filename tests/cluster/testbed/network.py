@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 
 from tests.cluster.testbed.errors import CommandError, HostError
-from tests.cluster.testbed.settings import BRIDGE
+from tests.cluster.testbed.settings import BRIDGE, PUBLIC_DEVICE
 from tests.cluster.testbed.shell import run
 
 
@@ -23,7 +23,7 @@ def node_ip() -> str:
         entry["ifname"]: info["local"]
         for entry in addresses
         for info in entry.get("addr_info", [])[:1]
-        if entry.get("ifname") != BRIDGE
+        if entry.get("ifname") not in {BRIDGE, PUBLIC_DEVICE}
     }
     preferred = [by_device[route["dev"]] for route in routes if route.get("dev") in by_device]
     found = [*preferred, *by_device.values()]

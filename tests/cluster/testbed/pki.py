@@ -41,6 +41,7 @@ CLIENTS = {
     "scheduler": "/CN=system:kube-scheduler",
     "proxy": "/CN=system:kube-proxy",
     "coredns": "/CN=system:coredns",
+    "kube-router": "/CN=system:kube-router",
 }
 
 

@@ -20,8 +20,11 @@ SERVICE_CIDR = "10.96.0.0/16"
 API_SERVICE_IP = "10.96.0.1"
 DNS_SERVICE_IP = "10.96.0.10"
 BRIDGE = "batchrun0"
+# An address that looks public and leads to this machine: without internet, pods have one to reach all the same.
+PUBLIC_ADDRESS = "203.0.113.7"
+PUBLIC_DEVICE = "batchrun-public"
 API_PORT = 6443
-DNS_PORT = 10053
+DNS_PORT = 5353  # a policy that lets pods ask for names lets them reach it
 S3_PORT = 7070
 S3_REGION = "us-east-1"
 PAUSE_IMAGE = "localhost/batchrun/pause:1"

@@ -14,7 +14,7 @@ import pytest
 from batchrun_api.image_names import whole_name
 from tests.cluster.testbed import given, processes
 from tests.cluster.testbed.binaries import FAMILIES, Family, build_flags, cache_dir, family_version, program_names
-from tests.cluster.testbed.cleanup import removal_rules
+from tests.cluster.testbed.cleanup import POLICY_CHAIN, removal_rules
 from tests.cluster.testbed.images import context_digest
 from tests.cluster.testbed.install import image_values, pod_address
 from tests.cluster.testbed.mounts import unmount_below
@@ -84,6 +84,29 @@ def test_firewall_rules_of_others_are_left_alone() -> None:
         "-F CNI-0123",
         "-X KUBE-SERVICES",
         "-X CNI-0123",
+        "COMMIT",
+    ]
+
+
+def test_only_the_policy_engines_rules_go_where_only_those_are_asked_for() -> None:
+    saved = """\
+*filter
+:INPUT ACCEPT [0:0]
+:KUBE-FIREWALL - [0:0]
+:KUBE-ROUTER-INPUT - [0:0]
+:KUBE-POD-FW-ABC - [0:0]
+-A INPUT -m comment --comment "kube-router netpol" -j KUBE-ROUTER-INPUT
+-A INPUT -j KUBE-FIREWALL
+-A KUBE-ROUTER-INPUT -s 10.244.0.9/32 -j KUBE-POD-FW-ABC
+COMMIT
+"""
+    assert removal_rules(saved, POLICY_CHAIN).splitlines() == [
+        "*filter",
+        '-D INPUT -m comment --comment "kube-router netpol" -j KUBE-ROUTER-INPUT',
+        "-F KUBE-ROUTER-INPUT",
+        "-F KUBE-POD-FW-ABC",
+        "-X KUBE-ROUTER-INPUT",
+        "-X KUBE-POD-FW-ABC",
         "COMMIT",
     ]
 

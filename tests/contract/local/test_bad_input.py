@@ -119,6 +119,10 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], list[str]]] = {
         with_model(reasoning={"effort": "none"}),
         ["spec:", "filters.requireReasoning", "set it to false", "(InvalidSpec)"],
     ),
+    "a network that only a cluster can make": (
+        {"sandbox": {"network": {"mode": "InternetOnly"}}},
+        ["spec.sandbox.network.mode:", "one machine has none", "set Denied", "leave it out", "(InvalidSpec)"],
+    ),
     "prefill messages that are no list": (
         {"agent": {"prefillMessages": {"role": "user"}}},
         ["spec.agent.prefillMessages:", "list", "(InvalidSpec)"],

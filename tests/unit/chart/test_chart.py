@@ -95,6 +95,9 @@ RULES = {
     ("", "pods"): {"get", "list", "watch", "patch", "delete"},
     ("", "pods/log"): {"get"},
     ("", "events"): {"list", "create"},
+    ("networking.k8s.io", "networkpolicies"): {"get", "create", "patch", "delete"},
+    ("", "services"): {"get"},
+    ("discovery.k8s.io", "endpointslices"): {"get", "list"},
 }
 """DESIGN.md section 1, and of it what is used."""
 
@@ -121,6 +124,10 @@ def test_with_namespaces_there_is_nothing_cluster_wide() -> None:
         assert granted(documents["Role", f"{namespace}/batchrun"]) == RULES
         binding = documents["RoleBinding", f"{namespace}/batchrun"]
         assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "batchrun", "namespace": "sys"}]
+    outside = documents["Role", "default/batchrun-api-server"]
+    assert granted(outside) == {("", "services"): {"get"}, ("discovery.k8s.io", "endpointslices"): {"get"}}
+    assert all(rule["resourceNames"] == ["kubernetes"] for rule in outside["rules"])
+    assert documents["RoleBinding", "default/batchrun-api-server"]["subjects"] == binding["subjects"]
     assert environment(documents)["BATCHRUN_NAMESPACES"] == "a,b"
 
 
@@ -146,9 +153,11 @@ def test_the_operator_understands_the_environment_that_the_chart_makes() -> None
                 'runnerImage={"repository":"r.example/runner","tag":"7","pullPolicy":"Never"}',
                 'operator={"maxAttempts":3,"resyncSeconds":30,"logLevel":"debug"}',
                 'runs.namespaces=["a","b"]',
+                'network.blockedRanges=["203.0.113.0/24","2001:db8::/32"]',
             )
         )
     )
+    assert settings.pods.blocked_ranges == ("203.0.113.0/24", "2001:db8::/32")
     assert settings.pods.runner_image == "r.example/runner:7"
     assert settings.pods.runner_image_pull_policy == "Never"
     assert settings.pods.runner_resources.requests.memory == "256Mi"
@@ -207,6 +216,7 @@ def test_release_names_give_valid_names(release: str) -> None:
         'image.digest="sha256:1"',
         'image.pullPolicy="Sometimes"',
         "replicas=2",
+        'network.blockedRanges=["10.0.0.1"]',
         'runnerResources={"requests":{"gpu":1}}',
     ],
 )

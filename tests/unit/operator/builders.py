@@ -7,14 +7,17 @@ from batchrun_api.conditions import Reason
 from batchrun_api.plan import Plan, PlanCounts, PlannedBatch
 from batchrun_api.spec import BatchRunSpec
 from batchrun_api.status import BatchRunStatus
-from batchrun_operator.manifests import Subject
+from batchrun_operator.manifests import Subject, network_policy
 from batchrun_operator.manifests.meta import Role
+from batchrun_operator.manifests.network_policy import Surroundings
 from batchrun_operator.reconcile.decision import Decision
 from batchrun_operator.reconcile.observed import (
     Container,
     Job,
+    Network,
     Observed,
     Pod,
+    Policy,
     Run,
     Running,
     Shards,
@@ -42,6 +45,11 @@ def raw_spec(**fields: Any) -> dict[str, Any]:
 
 def spec(**fields: Any) -> BatchRunSpec:
     return BatchRunSpec.model_validate(raw_spec(**fields))
+
+
+async def nowhere(_host: str) -> tuple[str, ...]:
+    """A resolver that knows no name."""
+    return ()
 
 
 def subject(name: str = "demo", **fields: Any) -> Subject:
@@ -110,10 +118,20 @@ def ended_runner(code: int, message: str = "", *, restarted: bool = False) -> Co
     return Container("runner", RUNNER_IMAGE, end)
 
 
+def policy_of(run_: Run, around: Surroundings) -> Policy:
+    """The run's NetworkPolicy as it must be."""
+    assert run_.spec is not None
+    mine = Subject(run_.name, run_.namespace, run_.uid, run_.spec, run_.plan_id, PODS)
+    return Policy("policy-uid", network_policy(mine, around)["spec"])
+
+
 def observed(run_: Run | None = None, **fields: Any) -> Observed:
-    """By default: everything known, nothing there."""
+    """By default: everything known, nothing there but the NetworkPolicy that the run wants."""
+    run_ = run_ or run()
     defaults: dict[str, Any] = {"jobs": (), "pods": (), "shards": Shards(None)}
-    return Observed(run=run_ or run(), **(defaults | fields))
+    if run_.spec is not None and run_.spec.sandbox.network.is_internet_only:
+        defaults["network"] = Network(policy_of(run_, Surroundings()), Surroundings())
+    return Observed(run=run_, **(defaults | fields))
 
 
 def actions_of(decision: Decision, kind: type[Any]) -> list[Any]:

@@ -112,6 +112,15 @@ class FakeKube:
         self.touch("pods", found)
         return copy.deepcopy(found)
 
+    async def replace_spec(self, kind: str, namespace: str, name: str, uid: str, spec: Json) -> Json:
+        self._call(f"patch {kind}")
+        found = self._found(kind, namespace, name)
+        if kind in self.refuse or found["metadata"]["uid"] != uid:
+            raise Refused(403, "Forbidden", self.refuse.get(kind, "uid"))
+        found["spec"] = copy.deepcopy(spec)
+        self.touch(kind, found)
+        return copy.deepcopy(found)
+
     async def replace_run_status(self, run: Json) -> Json:
         self._call("update batchruns/status")
         meta = run["metadata"]

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.unit.operator.builders import LIMITS, NOW, UID, plan, raw_spec, subject
+from tests.unit.operator.builders import LIMITS, NOW, UID, nowhere, plan, raw_spec, subject
 from tests.unit.operator.fake_kube import FakeKube, Json
 
 from batchrun_api import frames, names
@@ -19,7 +19,7 @@ RAW: Json = {"metadata": {"name": "demo", "namespace": "ns", "uid": UID, "genera
 
 
 async def look(kube: FakeKube, memory: RunMemory | None = None, seconds_later: float = 0) -> Observed:
-    return await gather(kube, RAW, memory or RunMemory(), NOW + timedelta(seconds=seconds_later), LIMITS)
+    return await gather(kube, RAW, memory or RunMemory(), NOW + timedelta(seconds=seconds_later), LIMITS, nowhere)
 
 
 async def test_nothing_there_is_known_to_be_nothing() -> None:

@@ -5,6 +5,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,27 @@ from batchrun_api.messages import Signals
 from batchrun_api.outcomes import Reason
 from batchrun_api.own_container import OwnAmounts, OwnContainer
 from batchrun_api.plan import Plan, PlanCounts, PlannedBatch
-from batchrun_operator.manifests import batch_job, config_map, merge_job, plan_job, plan_shards
+from batchrun_operator.manifests import batch_job, config_map, merge_job, network_policy, plan_job, plan_shards
 from batchrun_operator.manifests.images import is_image_reference, is_same_image
+from batchrun_operator.manifests.network_policy import Address, ServicePods, Surroundings
 from batchrun_operator.manifests.plan_shards import (
     SHARD_LIMIT_BYTES,
     ShardsDamaged,
     read_shards,
     shard_count,
+)
+from batchrun_operator.settings import PodSettings
+
+WITH_RANGES = PodSettings(runner_image=RUNNER_IMAGE, blocked_ranges=("203.0.113.0/24", "2001:db8:7::/48"))
+AROUND = Surroundings(
+    servers=(
+        Address("10.1.2.3", 8000),
+        Address("203.0.113.9", 7070),
+        Address("198.51.100.1", 443),  # public, so it needs no rule of its own
+        Address("fd00::5", 9000),
+        ServicePods("models", (("app", "vllm"), ("tier", "gpu")), "http"),
+    ),
+    api_server=("10.96.0.1", "198.51.100.77"),
 )
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "manifests"
@@ -79,6 +94,7 @@ def manifests() -> dict[str, Any]:
         "merge-job": merge_job(full, 1),
         "config": config_map(full),
         "plan-job-claim": plan_job(subject(dataset=CLAIM), 1),
+        "network-policy": network_policy(replace(full, pods=WITH_RANGES), AROUND),
         "batch-job-small": batch_job(subject(), plan(1), plan(1).batches[0], 1),
     }
 
@@ -106,7 +122,7 @@ def test_manifest_is_as_recorded(name: str) -> None:
 
 
 def pods_of_all_jobs() -> list[dict[str, Any]]:
-    return [job["spec"]["template"]["spec"] for name, job in manifests().items() if name != "config"]
+    return [job["spec"]["template"]["spec"] for name, job in manifests().items() if job["kind"] == "Job"]
 
 
 def containers_of(pod: dict[str, Any]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from tests.unit.operator.builders import (
     ended_runner,
     job,
     message,
+    nowhere,
     observed,
     plan,
     pod,
@@ -130,7 +131,7 @@ def test_a_refused_key_or_model_ends_the_run_at_once_and_says_what_to_mend_and_h
 
 
 async def batch_pod(number: int) -> Json:
-    current = (await gather(FakeKube(), RAW, RunMemory(), NOW, LIMITS)).run.plan_id
+    current = (await gather(FakeKube(), RAW, RunMemory(), NOW, LIMITS, nowhere)).run.plan_id
     labels = {
         names.LABEL_RUN_UID: UID,
         names.LABEL_ROLE: "batch",
@@ -154,7 +155,7 @@ async def kube_with(*logs: str) -> FakeKube:
 
 
 async def hints(kube: FakeKube, memory: RunMemory, seconds: float = 0.0) -> dict[str, str]:
-    seen = await gather(kube, RAW, memory, NOW + timedelta(seconds=seconds), LIMITS)
+    seen = await gather(kube, RAW, memory, NOW + timedelta(seconds=seconds), LIMITS, nowhere)
     return {pod_name: hint.reason for pod_name, hint in seen.model_hints.items()}
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.unit.operator.builders import nowhere
 from tests.unit.operator.fake_kube import FakeKube, Json
 from tests.unit.operator.world import World
 
@@ -28,7 +29,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.fixture
 async def reconciler(world: World) -> AsyncIterator[Reconciler]:
-    made = Reconciler(world.kube, SETTINGS)
+    made = Reconciler(world.kube, SETTINGS, resolve=nowhere)
     yield made
     await made.stop()
 
@@ -72,7 +73,7 @@ async def test_our_own_write_is_no_news(world: World, reconciler: Reconciler) ->
 
 
 async def test_d08_a_lost_event_is_covered_by_the_resync(world: World) -> None:
-    made = Reconciler(world.kube, replace(SETTINGS, resync_seconds=0.01))
+    made = Reconciler(world.kube, replace(SETTINGS, resync_seconds=0.01), resolve=nowhere)
     made.start()
     await until(lambda: world.kube.all("jobs"))
     world.control_jobs()
@@ -137,7 +138,7 @@ async def test_a_fault_of_ours_does_not_end_the_task(world: World, reconciler: R
 
 
 async def test_d11_two_operators_make_one_set_of_jobs(world: World) -> None:
-    pair = [Reconciler(world.kube, SETTINGS) for _ in range(2)]
+    pair = [Reconciler(world.kube, SETTINGS, resolve=nowhere) for _ in range(2)]
     for _ in range(300):
         for each in pair:
             each.wake(KEY)
@@ -159,7 +160,7 @@ async def test_d10_fifty_runs_wait_for_no_other(world: World) -> None:
     for index in range(50):
         meta = {"name": f"run-{index}", "namespace": "ns", "uid": f"u-{index}", "generation": 1}
         kube.put("batchruns", {**world.run, "metadata": meta})
-    made = Reconciler(kube, SETTINGS)
+    made = Reconciler(kube, SETTINGS, resolve=nowhere)
     made.start()
     await until(lambda: len(kube.all("jobs")) == 50)
     await made.stop()

@@ -85,6 +85,8 @@ def test_settings_come_from_the_environment() -> None:
         ("BATCHRUN_RESYNC_SECONDS", "soon"),
         ("BATCHRUN_RESYNC_SECONDS", "0"),
         ("BATCHRUN_MAX_ATTEMPTS", "0"),
+        ("BATCHRUN_BLOCKED_RANGES", "10.0.0.0/8,everything"),
+        ("BATCHRUN_BLOCKED_RANGES", "10.0.0.1/8"),
         ("BATCHRUN_RUNNER_RESOURCES", "{"),
         ("BATCHRUN_RUNNER_RESOURCES", '{"requests": {"gpu": 1}}'),
     ],

@@ -71,7 +71,7 @@ async def test_the_retry_annotation_runs_failed_prompts_again_under_new_numbers(
 async def test_d09_a_restarted_operator_makes_no_job_twice() -> None:
     world = World([1] * 5, numWorkers=5)
     while len(world.kube.all("jobs")) < 3:
-        await world.operate(kill_after=8)
+        await world.operate(kill_after=12)
         world.control_jobs()
         for pod in world.working_pods():
             if pod["metadata"]["labels"][names.LABEL_ROLE] == "plan":

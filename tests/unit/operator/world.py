@@ -8,7 +8,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.unit.operator.builders import LIMITS, NOW, PODS, raw_spec
+from tests.unit.operator.builders import LIMITS, NOW, PODS, nowhere, raw_spec
 from tests.unit.operator.fake_kube import FakeKube, Json, Killed
 
 from batchrun_api import frames, names
@@ -80,7 +80,7 @@ class World:
         self.kube.kill_after = kill_after
         try:
             raw = await self.kube.get("batchruns", "ns", "demo")
-            observed = await gather(self.kube, raw, self.memory, self.now, LIMITS)
+            observed = await gather(self.kube, raw, self.memory, self.now, LIMITS, nowhere)
             decision = decide(observed, self.now, PODS, LIMITS)
             await apply(self.kube, raw, decision, self.memory, self.now)
         except Killed:

@@ -8,6 +8,7 @@ from batchrun_api.exit_codes import ExitCode
 from batchrun_api.messages import BatchMessage
 from batchrun_runner.plan import read_batch_rows
 from batchrun_runner.pod.ending import ENV_TERMINATION_LOG, batch_ending
+from batchrun_runner.pod.enforcement import NetworkNotEnforced
 from batchrun_runner.storage.folder import FolderStore
 
 
@@ -37,6 +38,18 @@ def test_rows_that_were_deleted_after_planning_are_said_with_object_and_fix(
     message = BatchMessage.parse(termination_log.read_text())
     assert (code, message.reason, message.of_store) == (ExitCode.BLOCKED, "PlanBroken", True)
     assert f"{store.place}/plans/p0/rows.jsonl is gone; planning again makes it anew" in message.message
+
+
+def test_a_network_that_nobody_enforces_blocks_the_batch_with_its_own_reason(
+    tmp_path: Path, termination_log: Path
+) -> None:
+    def verb() -> BatchMessage:
+        raise NetworkNotEnforced("the API server at 10.96.0.1:443 still answers after 30 s")
+
+    assert batch_ending(verb, sockets_of(tmp_path, 100)) == ExitCode.BLOCKED
+    message = BatchMessage.parse(termination_log.read_text())
+    assert (message.reason, message.of_store) == ("NetworkNotEnforced", False)
+    assert message.message.startswith("the API server at")
 
 
 def test_words_of_a_fault_of_ours_stay_in_the_log(tmp_path: Path, termination_log: Path) -> None:

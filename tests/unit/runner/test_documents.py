@@ -148,6 +148,18 @@ def test_a_run_on_one_machine_needs_no_output(tmp_path: Path) -> None:
     assert load_run(write(tmp_path, text), for_cluster=False).run.spec.output is None
 
 
+def test_a_network_without_private_addresses_is_for_clusters_and_refused_with_its_line_on_one_machine(
+    tmp_path: Path,
+) -> None:
+    text = GOOD + "  sandbox: {network: {mode: InternetOnly}}\n"
+
+    assert load_run(write(tmp_path, text), for_cluster=True)
+    (problem,) = problems(tmp_path, text, for_cluster=False)
+    assert f"{len(text.splitlines())}:23: spec.sandbox.network.mode: InternetOnly is done by" in problem
+    for mode in ("Open", "Denied"):
+        assert load_run(write(tmp_path, text.replace("InternetOnly", mode)), for_cluster=False)
+
+
 def test_reasoning_none_with_the_reasoning_filter_would_discard_everything(tmp_path: Path) -> None:
     text = GOOD + "  model: {reasoning: {effort: none}}\n"
 
