@@ -46,6 +46,8 @@ class Limits:
     """A pod that is being deleted for longer counts as gone: its node is lost. Grace period included."""
     trouble_seconds: float = 10.0
     """How long a pod may wait for a node or for its first container before a condition speaks of it."""
+    create_seconds: float = 60.0
+    """How long a sandbox that cannot be made is tried again; never longer than a failing pull."""
     hints_seconds: float = 20.0
     """How often logs of running batches are looked at for what the model server does."""
 

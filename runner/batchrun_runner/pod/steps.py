@@ -6,6 +6,7 @@ import secrets
 import signal
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from batchrun_runner.pod.ending import batch_ending, step
 from batchrun_runner.pod.inputs import open_store, read_settings
 from batchrun_runner.pod.logs import LogReporter, log_standstill, set_up_logs
 from batchrun_runner.pod.signals import SignalsFile
+from batchrun_runner.records import PromptRow
 from batchrun_runner.sandbox.pod import PodBackend
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.stopping import Stop
@@ -79,6 +81,14 @@ def batch_step(config: Path, plan_id: str, *, number: int, offset: int, length: 
     return batch_ending(verb)
 
 
+async def _retire_ended(sandboxes: PodBackend, recorder: BatchRecorder, rows: Sequence[PromptRow]) -> None:
+    """Sandboxes of prompts that ended before this runner, or without one, are told so."""
+    ends = recorder.ends()
+    for index, row in enumerate(rows):
+        if row.key in ends and not sandboxes.is_retired(index):
+            await sandboxes.retire(index, *ends[row.key])
+
+
 class _BatchPod:
     """One life of a batch pod's runner container."""
 
@@ -106,10 +116,7 @@ class _BatchPod:
             stack.push_async_callback(sandboxes.close)
             watching = asyncio.create_task(signals.watch())
             stack.callback(watching.cancel)
-            ends = recorder.ends()
-            for index, row in enumerate(rows):
-                if row.key in ends:
-                    await sandboxes.retire(index, *ends[row.key])
+            await _retire_ended(sandboxes, recorder, rows)
             client = await stack.enter_async_context(ModelClient.from_settings(self._settings, log_standstill))
             batch = Batch(
                 number=self._number,
@@ -120,8 +127,11 @@ class _BatchPod:
                 config_digest=self._config_digest,
                 reporter=LogReporter(self._settings.spec.logging.prefix_chars),
                 stop=self._stop,
+                signals=signals.newest,
             )
-            return await batch.run(rows)
+            message = await batch.run(rows)
+            await _retire_ended(sandboxes, recorder, rows)
+            return message
 
     def _recorder(self) -> BatchRecorder:
         return BatchRecorder(
