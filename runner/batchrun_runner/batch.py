@@ -126,6 +126,7 @@ class Batch:
             index,
             row.image,
             row.cwd,
+            max_processes=sandbox.max_processes,
             memory=str(limits.memory or ""),
             cpus=str(limits.cpu or ""),
             network=sandbox.network.mode,

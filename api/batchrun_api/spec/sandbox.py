@@ -89,6 +89,8 @@ class Sandbox(ApiModel):
     """How long a failing pull may be tried again before that prompt fails with ImageUnavailable."""
     resources: Resources = SANDBOX_RESOURCES
     """Requests and limits of one sandbox."""
+    max_processes: Annotated[int, Field(ge=16, le=32768)] = 512
+    """Processes of one sandbox at a time; the youngest above it are killed, and the model is told."""
     network: Network = Field(default_factory=Network)
     """The network of a sandbox's commands."""
     command_timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = 120

@@ -201,6 +201,7 @@ async def test_a_memory_limit_kills_the_command_and_is_named(users_folder: None,
     )
 
     assert done.oom_kills >= 1
+    assert lease.sandbox.hello.memory_limit_bytes == 64 * 2**20
     await lease.finish(Outcome.COMPLETED)
 
 
