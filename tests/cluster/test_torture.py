@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,7 +105,8 @@ class Watched:
             status = Path(f"/proc/{self.node.pid(pod, 'runner')}/status").read_text()
         except (KeyError, OSError):
             return 0  # it ended in this moment
-        return int(status.split("VmHWM:")[1].split()[0])
+        peak = re.search(r"VmHWM:\s+(\d+) kB", status)  # a dead one has none
+        return int(peak[1]) if peak else 0
 
 
 def node_conditions(kubectl: Kubectl) -> set[tuple[str, str, str]]:
