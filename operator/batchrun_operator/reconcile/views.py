@@ -131,7 +131,7 @@ def _read_pod(raw: Raw) -> Pod | None:
 
 
 def _eviction(status: Raw) -> str:
-    """The words stand in a condition from the first moment, and in the status only when all containers have ended."""
+    """The status has the words when all containers have ended; where a node runs short, a condition has them before."""
     words = ""
     if status.get("reason") == "Evicted":
         words = str(status.get("message") or "Evicted")

@@ -233,7 +233,7 @@ def test_an_eviction_is_counted_for_its_culprit_and_is_a_condition() -> None:
 
 
 def test_an_evicted_runner_that_had_time_to_stop_is_still_evicted() -> None:
-    """The kubelet gives it a second; its exit code 4 is there before the pod has the phase Failed."""
+    """The kubelet gives it a second; its exit code 4 may be there before the pod has the phase Failed."""
     stopped = evicted_pod(OWN_LIMIT.strip(), phase="Running", end="")
     stopped = replace(stopped, containers=(Container("runner", RUNNER_IMAGE, Terminated(4)), *stopped.containers[1:]))
     decision = think(scene(3, jobs=(job(),), pods=(stopped,)))
