@@ -13,6 +13,8 @@ from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.text import shortened_bytes
 
 SANDBOX_MESSAGE_LIMIT_BYTES = 100
+MAX_LOST_TO_ONE_SANDBOX = 2
+"""Attempts that one sandbox may take down before its prompt fails as the culprit (docs/decisions/0016)."""
 STEP_MESSAGE_LIMIT_BYTES = 4000
 """Kubernetes cuts one container's message at 4096 bytes."""
 _SHARED_BYTES = 12 * 1024
@@ -171,6 +173,19 @@ class SandboxSignal(BaseModel):
 
     reason: Reason
     message: Annotated[str, Field(max_length=400)] = ""
+    hopeless: bool = False
+    """It will never call: not even in the runner's image can its container be made."""
+
+
+class Culprit(BaseModel):
+    """A sandbox for which the kubelet ended earlier pods of its batch."""
+
+    model_config = ConfigDict(frozen=True)
+
+    attempts: Annotated[int, Field(ge=1)]
+    """How many."""
+    reason: Reason
+    message: Annotated[str, Field(max_length=400)] = ""
 
 
 class Signals(BaseModel):
@@ -179,6 +194,10 @@ class Signals(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     sandboxes: dict[int, SandboxSignal] = Field(default_factory=dict)
-    """By sandbox index: ImageUnavailable with the registry's words, SandboxLost with its cause."""
+    """By sandbox index: ImageUnavailable with the registry's words, OOMKilled with the limit, ..."""
+    culprits: dict[int, Culprit] = Field(default_factory=dict)
+    """By sandbox index: who took earlier attempts of this batch down."""
+    last_loss: Annotated[str, Field(max_length=400)] = ""
+    """Why the attempt before this one, or this pod's earlier runner, was lost; empty: not known."""
     stop: bool = False
     """Start no further prompt; finish what is going on, then exit with work left."""

@@ -14,7 +14,7 @@ class Condition(ApiModel):
     """As in meta/v1."""
 
     type: Annotated[str, Field(max_length=64)]
-    """Planned, Progressing, Suspended, RateLimited, Complete or Failed."""
+    """Planned, Progressing, Suspended, RateLimited, Disrupted, Complete or Failed."""
     status: Literal["True", "False", "Unknown"]
     """Whether it holds."""
     reason: Annotated[str, Field(max_length=64)]
@@ -57,6 +57,21 @@ class BatchCounts(ApiModel):
     """Every prompt has an outcome."""
 
 
+class Eviction(ApiModel):
+    """Attempts of a batch that the kubelet ended because of one sandbox."""
+
+    batch: Count
+    """Number of the batch."""
+    sandbox: Annotated[int, Field(ge=0, le=1000)]
+    """Index of the sandbox in its batch."""
+    attempts: Count
+    """How many attempts it took down."""
+    reason: Word
+    """DiskFull or Evicted."""
+    message: Annotated[str, Field(max_length=200)] = ""
+    """The kubelet's words, shortened."""
+
+
 class PlanStatus(ApiModel):
     """The plan that is being worked on, and what is recorded of it (its Jobs may be removed afterwards)."""
 
@@ -70,6 +85,12 @@ class PlanStatus(ApiModel):
     """Batches whose end is counted here, as ranges: `0-37,39`."""
     attempts: Annotated[dict[Word, Count], Field(max_length=1000)] = Field(default_factory=dict)
     """Attempts lost so far, by batch, for batches that are not recorded yet."""
+    evictions: Annotated[list[Eviction], Field(max_length=100)] = Field(default_factory=list)
+    """Which sandboxes took attempts down, for batches that are not recorded yet."""
+    last_losses: Annotated[dict[Word, Annotated[str, Field(max_length=200)]], Field(max_length=100)] = Field(
+        default_factory=dict
+    )
+    """Why the last lost attempt was lost, by batch, for batches that are not recorded yet."""
     completed: Count = 0
     """Completed prompts of recorded batches."""
     truncated: Count = 0

@@ -51,6 +51,8 @@ class Limits:
     """How long a pod may wait for a node or for its first container before a condition speaks of it."""
     around_seconds: float = 15.0
     """How long addresses of model, store and API server count before they are looked up again."""
+    create_seconds: float = 60.0
+    """How long a sandbox that cannot be made is tried again; never longer than a failing pull."""
     hints_seconds: float = 20.0
     """How often logs of running batches are looked at for what the model server does."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from batchrun_api.availability import available
 from batchrun_api.checks import distribution_of
-from batchrun_api.messages import BatchMessage
+from batchrun_api.messages import BatchMessage, Signals
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome, Reason
 from batchrun_api.spec.sandbox import Sandbox
 from batchrun_runner.agent.conversation import conversation
@@ -20,6 +20,7 @@ from batchrun_runner.agent.loop import Agent
 from batchrun_runner.agent.trajectory import to_row
 from batchrun_runner.ledger.artifacts import ArtifactPlace
 from batchrun_runner.ledger.recorder import BatchRecorder
+from batchrun_runner.losses import Indexed, in_order, verdict_of_losses
 from batchrun_runner.model.errors import StopRun
 from batchrun_runner.model.sampling import sampling_of
 from batchrun_runner.progress import Reporter
@@ -36,9 +37,6 @@ from batchrun_runner.storage.errors import StorageError
 from batchrun_runner.tools.context import ToolLimits
 from batchrun_runner.tools.services import NO_SERVICES, ToolServices
 from batchrun_runner.tools.toolbox import SandboxToolbox
-
-MAX_STARTS = 3
-"""A prompt that was started this often and never ended is the culprit of lost attempts (docs/decisions/0002)."""
 
 
 def _utc_now() -> datetime:
@@ -58,6 +56,8 @@ class Batch:
     reporter: Reporter
     stop: Stop
     services: ToolServices = NO_SERVICES
+    signals: Callable[[], Signals] = Signals
+    """What the operator has said of this batch by now."""
     now: Callable[[], datetime] = _utc_now
     monotonic: Callable[[], float] = time.monotonic
     _collecting: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -76,7 +76,10 @@ class Batch:
         done = self.recorder.ends()
         todo = [(index, row) for index, row in enumerate(rows) if row.key not in done]
         self.reporter.batch_started(self.number, len(todo))
-        await self._work(todo)
+        for prompts, at_once in in_order(
+            todo, self.recorder.starts, self.signals(), self.settings.spec.prompts_per_pod
+        ):
+            await self._work(prompts, at_once)
         totals = await asyncio.to_thread(self.recorder.finish)
         self.reporter.batch_ended(self.number)
         ended = totals.completed + totals.truncated + totals.discarded + totals.failed
@@ -88,7 +91,7 @@ class Batch:
             left=len(rows) - ended,
         )
 
-    async def _work(self, todo: list[tuple[int, PromptRow]]) -> None:
+    async def _work(self, todo: Sequence[Indexed], at_once: int) -> None:
         """Prompts in order; the first error that is no prompt's own ends all of them."""
         queue = iter(todo)
 
@@ -106,16 +109,16 @@ class Batch:
         try:
             async with asyncio.TaskGroup() as group:
                 watcher = group.create_task(watch())
-                workers = [group.create_task(worker()) for _ in range(self.settings.spec.prompts_per_pod)]
+                workers = [group.create_task(worker()) for _ in range(at_once)]
                 await asyncio.wait(workers)
                 watcher.cancel()
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
     async def _prompt(self, index: int, row: PromptRow) -> None:
-        if self.recorder.starts(row.key) >= MAX_STARTS:
-            message = f"started {MAX_STARTS} times, and each time the pod was lost"
-            await _uninterrupted(self._conclude(row, None, self._failed(row, Reason.LOST_ATTEMPTS, message)))
+        given_up = verdict_of_losses(index, self.recorder.starts(row.key), self.signals())
+        if given_up is not None:
+            await _uninterrupted(self._conclude(row, None, self._failed(row, *given_up)))
             return
         await asyncio.to_thread(self.recorder.mark_started, row)
         try:
@@ -140,6 +143,7 @@ class Batch:
             result = self._failed(row, Reason.SETUP_FAILED, error.detail)
         except SandboxLost as error:
             result = self._failed(row, Reason.SANDBOX_LOST, f"in its setup: {error}")
+            result = await _with_cause(lease, result)
         else:
             waited = self.monotonic() - start
             result = replace(await self._worked(lease, row), sandbox_seconds=waited)
@@ -174,7 +178,7 @@ class Batch:
             max_command_seconds=spec.sandbox.command_timeout_seconds,
         )
         toolbox = SandboxToolbox(lease, toolsets, limits, row.env, self.services)
-        result = await self.agent.within(row).run(row, toolbox, toolsets)
+        result = await _with_cause(lease, await self.agent.within(row).run(row, toolbox, toolsets))
         image = row.image or spec.sandbox.image
         return replace(result, sandbox_image=image, boot_id=lease.sandbox.hello.boot_id)
 
@@ -256,11 +260,20 @@ def sandbox_request(sandbox: Sandbox, index: int, row: PromptRow) -> SandboxRequ
         index,
         row.image,
         row.cwd,
+        max_processes=sandbox.max_processes,
         memory=str(limits.memory or ""),
         cpus=str(limits.cpu or ""),
         user=row.container.user,
         network=sandbox.network.for_commands,
     )
+
+
+async def _with_cause(lease: SandboxLease | None, result: PromptResult) -> PromptResult:
+    """A lost sandbox with the cause that only whoever runs its container knows."""
+    cause = await lease.cause_of_loss() if lease is not None and result.reason is Reason.SANDBOX_LOST else None
+    if cause is None:
+        return result
+    return replace(result, reason=cause.reason, message=f"{cause.message} ({result.message})")
 
 
 def _place_and_kind(error: Exception) -> str:

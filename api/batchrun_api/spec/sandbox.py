@@ -104,6 +104,8 @@ class Sandbox(ApiModel):
     """Requests and limits of one sandbox. A row may set its own, within maxResources."""
     max_resources: ResourceList = Field(default_factory=ResourceList)
     """The most that a row may ask for. Kinds that are left out: the limits in resources."""
+    max_processes: Annotated[int, Field(ge=16, le=32768)] = 512
+    """Processes of one sandbox at a time; the youngest above it are killed, and the model is told."""
     network: Network = Field(default_factory=Network)
     """The network of a sandbox's commands."""
     command_timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = 120

@@ -25,11 +25,14 @@ from batchrun_operator.manifests.volumes import (
 
 SANDBOXD = "/usr/local/bin/sandboxd"
 """In the runner image."""
+_NOTHING_TOLD = Signals()
 INSTALL_RESOURCES = Resources(limits=ResourceList(cpu="500m", memory="64Mi"))
 
 
-def batch_job(subject: Subject, plan: Plan, batch: PlannedBatch, attempt: int) -> Manifest:
-    """Attempt `attempt` (counted from 1) of a batch."""
+def batch_job(
+    subject: Subject, plan: Plan, batch: PlannedBatch, attempt: int, told: Signals = _NOTHING_TOLD
+) -> Manifest:
+    """Attempt `attempt` (counted from 1) of a batch. `told`: what its runner knows of the attempts before."""
     images = sandbox_images(subject, plan, batch)
     mounted = runner_mounts(subject) + prefill(subject) + signals() + _sockets(len(batch.images))
     shared = [{"name": HELPER_VOLUME, "emptyDir": {}}]
@@ -51,7 +54,7 @@ def batch_job(subject: Subject, plan: Plan, batch: PlannedBatch, attempt: int) -
     )
     labels = step_labels(subject, Role.BATCH, attempt, batch.number)
     annotations = _identity_webhooks(len(images)) | {
-        names.ANNOTATION_SIGNALS: _first_signals(asked_for).model_dump_json(exclude_defaults=True)
+        names.ANNOTATION_SIGNALS: _first_signals(asked_for, told).model_dump_json(exclude_defaults=True)
     }
     return job(subject, subject.child_name(f"b{batch.number}-{attempt}"), labels, pod, annotations)
 
@@ -68,15 +71,14 @@ def sandbox_containers(plan: Plan, batch: PlannedBatch) -> list[OwnContainer]:
     return [AS_THE_RUN_SAYS if index < 0 else plan.containers[index] for index in indices]
 
 
-def _first_signals(images: list[str]) -> Signals:
+def _first_signals(images: list[str], told: Signals) -> Signals:
     """A name that can never be pulled is known before the pod exists."""
-    return Signals(
-        sandboxes={
-            index: SandboxSignal(reason=Reason.IMAGE_UNAVAILABLE, message=f"not an image name: {image[:300]!r}")
-            for index, image in enumerate(images)
-            if not is_image_reference(image)
-        }
-    )
+    sandboxes = {
+        index: SandboxSignal(reason=Reason.IMAGE_UNAVAILABLE, message=f"not an image name: {image[:300]!r}")
+        for index, image in enumerate(images)
+        if not is_image_reference(image)
+    }
+    return told.model_copy(update={"sandboxes": sandboxes})
 
 
 def _runner(subject: Subject, batch: PlannedBatch, attempt: int, mounted: Mounted) -> Manifest:

@@ -101,6 +101,12 @@ def runner_of(pod: Pod) -> Container:
     return pod.container(RUNNER_CONTAINER) or Container(RUNNER_CONTAINER)
 
 
+def lost_runner(pod: Pod) -> Terminated | None:
+    """How the pod's runner ended before it was started again in its place, where that was not its own doing."""
+    end = runner_of(pod).last
+    return None if end is None or end.exit_code in (*VERDICT_CODES, ExitCode.WORK_LEFT) else end
+
+
 def _endings(pod: Pod) -> Iterable[Terminated]:
     runner = runner_of(pod)
     if isinstance(runner.state, Terminated):
@@ -154,16 +160,21 @@ def _with_job(job: Job, pods: Sequence[Pod], living: Sequence[Pod], clock: Clock
     if job.suspended and not job.finished:
         return Active(job, None)
     if pods:
-        return Lost(job.attempt, pods[0].end or "its pod ended early")
+        return Lost(job.attempt, _evicted(pods[0]) or pods[0].end or "its pod ended early")
     if job.finished or job.failed_pods > 0:
         return Lost(job.attempt, "its pod is gone")
     return Active(job, None)
 
 
+def _evicted(pod: Pod) -> str:
+    """The kubelet's words; empty: it did not end the pod. A runner that was stopped by that knows nothing of it."""
+    return f"evicted: {pod.eviction}" if pod.eviction else ""
+
+
 def _hopeless(pod: Pod, clock: Clock) -> str:
     """Why a living pod will not do; empty: it may."""
     if any(end.exit_code == ExitCode.WORK_LEFT for end in _endings(pod)):
-        return "the runner stopped with work left"
+        return _evicted(pod) or "the runner stopped with work left"
     restarts = runner_of(pod).restarts
     if restarts >= clock.limits.max_runner_restarts:
         return f"the runner ended {restarts} times"

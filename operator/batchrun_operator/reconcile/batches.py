@@ -10,6 +10,7 @@ from batchrun_api.plan import Plan, PlannedBatch
 from batchrun_operator.manifests import batch_job, config_map
 from batchrun_operator.reconcile.attempts import Active, Clearing, Ended, Idle, Lost, Verdict, is_gone, judge
 from batchrun_operator.reconcile.decision import DeleteJob, EnsureConfigMap, EnsureJob
+from batchrun_operator.reconcile.evictions import excused, forget_losses, note_loss, told_of_losses
 from batchrun_operator.reconcile.model_server import look_at_rate_limit, model_trouble, what_to_mend
 from batchrun_operator.reconcile.network import HOW_TO_ENFORCE, keep_policy
 from batchrun_operator.reconcile.observed import Job, Pod, Refusal
@@ -110,7 +111,9 @@ def _look_at_one(
     match verdict:
         case Lost():
             turn.busy += 1
-            return lose_attempt(sheet, str(batch.number), f"batch {batch.number}", verdict, *step)
+            note_loss(sheet, batch.number, verdict, step[1])
+            free = excused(sheet, batch.number)
+            return lose_attempt(sheet, str(batch.number), f"batch {batch.number}", verdict, *step, excused=free)
         case Clearing():
             turn.busy += 1
             sheet.actions += verdict.actions
@@ -129,6 +132,7 @@ def _record(sheet: Worksheet, turn: _Round, batch: PlannedBatch, text: str) -> b
     if message is None or message.left > 0:
         return False
     turn.recorded.add(batch.number)
+    forget_losses(sheet, batch.number)
     known = sheet.plan_status
     attempts = {key: value for key, value in known.attempts.items() if key != str(batch.number)}
     sheet.update_plan(
@@ -162,7 +166,10 @@ def _start(sheet: Worksheet, plan: Plan, turn: _Round) -> list[str]:
         return []
     chosen = sorted(turn.idle, key=lambda batch: (sheet.attempts_lost(str(batch.number)) == 0, batch.number))[:places]
     subject = sheet.subject
-    jobs = [batch_job(subject, plan, batch, sheet.attempts_lost(str(batch.number)) + 1) for batch in chosen]
+    jobs = [
+        batch_job(subject, plan, batch, sheet.attempts_lost(str(batch.number)) + 1, told_of_losses(sheet, batch.number))
+        for batch in chosen
+    ]
     sheet.actions += [EnsureConfigMap(config_map(subject)), *(EnsureJob(job) for job in jobs)]
     return [job["metadata"]["name"] for job in jobs]
 

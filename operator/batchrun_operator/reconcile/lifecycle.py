@@ -22,7 +22,8 @@ def begin_plan(sheet: Worksheet) -> bool:
         return False
     was_finished = is_finished(sheet)
     started = sheet.status.start_time
-    sheet.status = conditions.without_conditions(sheet.status, ConditionType.COMPLETE, ConditionType.FAILED)
+    of_before = (ConditionType.COMPLETE, ConditionType.FAILED, ConditionType.DISRUPTED)
+    sheet.status = conditions.without_conditions(sheet.status, *of_before)
     sheet.update(
         plan=PlanStatus(id=sheet.run.plan_id),
         batches=sheet.status.batches.model_copy(update={"active": 0}),

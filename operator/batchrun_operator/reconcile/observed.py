@@ -98,6 +98,8 @@ class Pod:
     """The scheduler's words, empty where it has none."""
     end: str = ""
     """Why Kubernetes ended the pod: Evicted, NodeLost, ...; empty where it did not."""
+    eviction: str = ""
+    """The kubelet's words where it ends, or has ended, the pod: its node runs short, or a limit is exceeded."""
     signals: str = ""
     """The signals annotation."""
     containers: tuple[Container, ...] = ()

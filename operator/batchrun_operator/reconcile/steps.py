@@ -10,11 +10,16 @@ from batchrun_operator.reconcile.observed import Job, Pod
 from batchrun_operator.reconcile.worksheet import Worksheet
 
 
-def lose_attempt(sheet: Worksheet, key: str, what: str, lost: Lost, jobs: list[Job], pods: list[Pod]) -> bool:
-    """Note a lost attempt and clear it away. True: it was one too many, the run has failed."""
+def lose_attempt(
+    sheet: Worksheet, key: str, what: str, lost: Lost, jobs: list[Job], pods: list[Pod], *, excused: int = 0
+) -> bool:
+    """Note a lost attempt and clear it away. True: it was one too many, the run has failed.
+
+    `excused`: how many of the lost ones do not count.
+    """
     sheet.update_plan(attempts=sheet.plan_status.attempts | {key: lost.attempt})
     sheet.event("Warning", "AttemptLost", f"{what}, attempt {lost.attempt}: {lost.why}")
-    if lost.attempt >= sheet.limits.max_attempts:
+    if lost.attempt - excused >= sheet.limits.max_attempts:
         message = f"{what}: {lost.attempt} attempts were lost, the last one because {lost.why}."
         fail(sheet, Reason.TOO_MANY_ATTEMPTS, message)
         return True

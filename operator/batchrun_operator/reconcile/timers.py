@@ -16,6 +16,21 @@ PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailab
 NEVER_REASONS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 """A pull that cannot work."""
 
+CREATE_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+"""A container that the runtime, or the kubelet before it, could not make or start."""
+_START_FAULTS = frozenset({"StartError", "ContainerCannotRun"})
+
+
+def creation_fault(container: Container) -> str:
+    """The kubelet's words about a container that cannot be made or started; empty: there is no such fault."""
+    state = container.state
+    if isinstance(state, Waiting) and state.reason in CREATE_REASONS:
+        return state.message or state.reason
+    end = container.last if isinstance(state, Waiting) else state
+    if isinstance(end, Terminated) and end.reason in _START_FAULTS:
+        return end.message or end.reason
+    return ""
+
 
 def leaving_key(pod: Pod) -> str:
     """A pod is being deleted."""
@@ -30,6 +45,11 @@ def ended_key(pod: Pod) -> str:
 def pull_key(pod: Pod, container: Container) -> str:
     """An image cannot be pulled. Which image it is belongs to the key."""
     return f"pull/{pod.uid}/{container.name}/{container.image}"
+
+
+def create_key(pod: Pod, container: Container) -> str:
+    """A container cannot be made, with the image that it has now."""
+    return f"create/{pod.uid}/{container.name}/{container.image}"
 
 
 def stuck_key(pod: Pod) -> str:
@@ -63,6 +83,8 @@ def _pod_keys(pod: Pod) -> Iterable[str]:
     for container in pod.containers:
         if isinstance(container.state, Waiting) and container.state.reason in PULL_REASONS:
             yield pull_key(pod, container)
+        if creation_fault(container):
+            yield create_key(pod, container)
 
 
 class FirstSeen:

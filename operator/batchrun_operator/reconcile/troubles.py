@@ -6,14 +6,16 @@ from batchrun_api.conditions import Reason
 from batchrun_api.messages import BatchMessage, StepMessage
 from batchrun_operator.manifests.meta import Role
 from batchrun_operator.reconcile.attempts import Active, runner_of
+from batchrun_operator.reconcile.causes import how_it_ended
 from batchrun_operator.reconcile.conditions import shortened_text
 from batchrun_operator.reconcile.observed import Container, Pod, Refusal, Terminated, Waiting
-from batchrun_operator.reconcile.timers import NEVER_REASONS, PULL_REASONS, podless_key, stuck_key
+from batchrun_operator.reconcile.timers import CREATE_REASONS, NEVER_REASONS, PULL_REASONS, podless_key, stuck_key
 from batchrun_operator.reconcile.worksheet import Worksheet
 
-CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _WORDS_LIMIT_CHARS = 1000
 _TELLING_RESTARTS = 2
+_BY_SIGNAL = 128
+"""An exit code above it: killed, by the kernel for instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ def _pod_trouble(sheet: Worksheet, pod: Pod) -> Trouble | None:
         trouble = _container_trouble(container)
         if trouble is not None:
             return trouble
-    crash = _crash(pod)
+    crash = _crash(pod, sheet.pod_settings.runner_resources.limits.memory)
     if crash is not None:
         return crash
     refusal = sheet.observed.refusals.get(pod.name)
@@ -64,12 +66,12 @@ def _container_trouble(container: Container | None) -> Trouble | None:
     if container.state.reason in PULL_REASONS | NEVER_REASONS:
         message = f"the runner image {container.image} cannot be pulled: {words}"
         return Trouble(Reason.IMAGE_UNAVAILABLE, _next_step(Reason.IMAGE_UNAVAILABLE, message))
-    if container.state.reason in CONFIG_REASONS:
+    if container.state.reason in CREATE_REASONS:
         return Trouble(Reason.CONTAINER_CONFIG_ERROR, _next_step(Reason.CONTAINER_CONFIG_ERROR, words))
     return None
 
 
-def _crash(pod: Pod) -> Trouble | None:
+def _crash(pod: Pod, memory_limit: object) -> Trouble | None:
     """A runner that ended by a fault and is started again. One crash is no news, two in a row are."""
     runner = runner_of(pod)
     last = runner.state if isinstance(runner.state, Terminated) else runner.last
@@ -78,13 +80,12 @@ def _crash(pod: Pod) -> Trouble | None:
     told: BatchMessage | StepMessage | None = (BatchMessage if pod.role is Role.BATCH else StepMessage).parse(
         last.message
     )
-    reason = told.reason if told is not None and told.reason in [*Reason] else Reason.INTERNAL.value
-    words = f"the runner ended {runner.restarts} times, the last time with exit code {last.exit_code}"
+    fallback = Reason.RUNNER_LOST if last.exit_code > _BY_SIGNAL else Reason.INTERNAL
+    reason = told.reason if told is not None and told.reason in [*Reason] else fallback.value
+    words = f"the runner ended {runner.restarts} times, the last time: {how_it_ended(last, memory_limit)}"
     if told is not None and told.message:
         words += f": {told.message}"
-    return Trouble(
-        Reason(reason), _next_step(Reason.INTERNAL, f"{words}. kubectl logs {pod.name} -c runner --previous")
-    )
+    return Trouble(Reason(reason), _next_step(fallback, f"{words}. kubectl logs {pod.name} -c runner --previous"))
 
 
 _NEXT_STEPS = {
@@ -92,6 +93,7 @@ _NEXT_STEPS = {
     "or change podTemplate.nodeSelector, .affinity or .tolerations",
     Reason.QUOTA_EXCEEDED: "It starts by itself when the quota has room; or lower sandbox.resources or numWorkers",
     Reason.POD_REFUSED: "Change the namespace's policy, or podTemplate",
+    Reason.RUNNER_LOST: "For OOMKilled: lower promptsPerPod, or raise runnerResources.limits.memory of the chart",
     Reason.CONTAINER_CONFIG_ERROR: "Make the missing Secret, ConfigMap or key; it starts by itself then",
     Reason.IMAGE_UNAVAILABLE: "Check the operator's runner image and podTemplate.imagePullSecrets",
 }

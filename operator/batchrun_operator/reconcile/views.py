@@ -122,11 +122,23 @@ def _read_pod(raw: Raw) -> Pod | None:
         leaving="deletionTimestamp" in meta,
         unschedulable=_unschedulable(status),
         end=status.get("reason", "") if status.get("phase") == "Failed" else "",
+        eviction=_eviction(status),
         signals=(meta.get("annotations") or {}).get(names.ANNOTATION_SIGNALS, ""),
         containers=tuple(_read_container(name, image, statuses.get(name) or {}) for name, image in images.items()),
         install=_read_container(install["name"], install.get("image", ""), install) if install else None,
         **labels,
     )
+
+
+def _eviction(status: Raw) -> str:
+    """The status has the words when all containers have ended; where a node runs short, a condition has them before."""
+    words = ""
+    if status.get("reason") == "Evicted":
+        words = str(status.get("message") or "Evicted")
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "DisruptionTarget" and condition.get("reason") == "TerminationByKubelet":
+            words = words or str(condition.get("message") or "Evicted")
+    return words.strip()[:_TEXT_LIMIT_CHARS]
 
 
 def _unschedulable(status: Raw) -> str:

@@ -6,6 +6,7 @@ import secrets
 import signal
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from batchrun_runner.pod.enforcement import wait_until_enforced
 from batchrun_runner.pod.inputs import open_store, read_settings
 from batchrun_runner.pod.logs import LogReporter, log_standstill, set_up_logs
 from batchrun_runner.pod.signals import SignalsFile
+from batchrun_runner.records import PromptRow
 from batchrun_runner.sandbox.pod import PodBackend
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.stopping import Stop
@@ -81,6 +83,14 @@ def batch_step(config: Path, plan_id: str, *, number: int, offset: int, length: 
     return batch_ending(verb)
 
 
+async def _retire_ended(sandboxes: PodBackend, recorder: BatchRecorder, rows: Sequence[PromptRow]) -> None:
+    """Sandboxes of prompts that ended before this runner, or without one, are told so."""
+    ends = recorder.ends()
+    for index, row in enumerate(rows):
+        if row.key in ends and not sandboxes.is_retired(index):
+            await sandboxes.retire(index, *ends[row.key])
+
+
 class _BatchPod:
     """One life of a batch pod's runner container."""
 
@@ -110,10 +120,7 @@ class _BatchPod:
             stack.push_async_callback(sandboxes.close)
             watching = asyncio.create_task(signals.watch())
             stack.callback(watching.cancel)
-            ends = recorder.ends()
-            for index, row in enumerate(rows):
-                if row.key in ends:
-                    await sandboxes.retire(index, *ends[row.key])
+            await _retire_ended(sandboxes, recorder, rows)
             services = await stack.enter_async_context(open_services(self._settings))
             client = await stack.enter_async_context(ModelClient.from_settings(self._settings, log_standstill))
             batch = Batch(
@@ -126,8 +133,11 @@ class _BatchPod:
                 reporter=LogReporter(self._settings.spec.logging.prefix_chars),
                 stop=self._stop,
                 services=services,
+                signals=signals.newest,
             )
-            return await batch.run(rows)
+            message = await batch.run(rows)
+            await _retire_ended(sandboxes, recorder, rows)
+            return message
 
     def _recorder(self) -> BatchRecorder:
         return BatchRecorder(

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from batchrun_api.messages import SandboxSignal
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.spec.sandbox import CommandNetwork
 from batchrun_runner.sandbox.errors import SandboxError, SandboxLost, SandboxUnavailable
@@ -32,6 +33,12 @@ class SandboxRequest:
 
 
 Release = Callable[[Outcome, Reason | None], Awaitable[None]]
+CauseOfLoss = Callable[[], Awaitable[SandboxSignal | None]]
+"""Why a sandbox was lost, as far as whoever made it can tell. May wait a little for the answer."""
+
+
+async def _unknown() -> None:
+    return None
 
 
 @dataclass(slots=True)
@@ -42,6 +49,8 @@ class SandboxLease:
     cwd: str
     """Where commands of the prompt begin: an existing absolute folder."""
     _release: Release
+    cause_of_loss: CauseOfLoss = _unknown
+    """To be asked after a SandboxLost."""
     _finished: bool = False
 
     async def finish(self, outcome: Outcome, reason: Reason | None = None) -> None:
@@ -67,13 +76,15 @@ class SandboxBackend(Protocol):
         """Remove whatever is left."""
 
 
-async def lease(sandbox: Sandbox, request: SandboxRequest, release: Release) -> SandboxLease:
+async def lease(
+    sandbox: Sandbox, request: SandboxRequest, release: Release, cause_of_loss: CauseOfLoss = _unknown
+) -> SandboxLease:
     """A lease of a connected sandbox that may serve; one that may not is ended with the reason.
 
     Raises SandboxUnavailable: the runner's own image instead of the prompt's, a visible identity, or a working
     directory that neither exists nor can be made.
     """
-    made = SandboxLease(sandbox, sandbox.hello.cwd, release)
+    made = SandboxLease(sandbox, sandbox.hello.cwd, release, cause_of_loss)
     try:
         _check_hello(sandbox)
         if request.max_processes or request.network != "Open":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from batchrun_api.image_names import whole_name
+from batchrun_api.messages import SandboxSignal
 from batchrun_api.names import HELPER_DIR, SANDBOX_SOCKET_DIR, SOCKET_NAME
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.quantities import parse_quantity
@@ -25,6 +26,8 @@ ENV_ARGUMENTS = "BATCHRUN_CONTAINER_ARGUMENTS"
 _ENGINES = ("podman", "docker")
 _IMAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,499}")
 _SHOWN_CHARS = 300
+_KILLED = 137
+_OOM_FILE = "oom"
 
 
 def extra_arguments(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
@@ -72,7 +75,7 @@ class ContainerBackend:
         helper = await self._find_helper()
         name = f"batchrun-{secrets.token_hex(6)}"
         folder = await self._workspace.sandbox_folder()
-        # podman's monitor leaves a file `oom` where it was started when a container runs out of memory.
+        # podman's monitor leaves _OOM_FILE where it was started when a container runs out of memory.
         launched = Launched(folder, self._command(name, image, helper, folder, request), None, folder)
         self._open[name] = launched
 
@@ -84,7 +87,7 @@ class ContainerBackend:
         except BaseException:
             await self._remove(name)
             raise
-        return await lease(connection, request, release)
+        return await lease(connection, request, release, lambda: _cause_of_loss(launched, request.memory))
 
     async def close(self) -> None:
         """Remove every container that is still there."""
@@ -165,6 +168,16 @@ class ContainerBackend:
             if self._helper is None:
                 self._helper = await asyncio.to_thread(find_sandboxd, os.environ)
             return self._helper
+
+
+async def _cause_of_loss(launched: Launched, memory: str) -> SandboxSignal | None:
+    """By the exit code, which the engine's client passes on."""
+    code = await launched.exit_code()
+    if code is None:
+        return None
+    if code == _KILLED and (launched.folder / _OOM_FILE).exists():
+        return SandboxSignal(reason=Reason.OOM_KILLED, message=f"OOMKilled, exit code {code}, memory limit {memory}")
+    return SandboxSignal(reason=Reason.SANDBOX_LOST, message=f"its container ended with exit code {code}")
 
 
 def _cores(quantity: str) -> str:

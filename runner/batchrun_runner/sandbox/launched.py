@@ -65,6 +65,15 @@ class Launched:
             return one_line(self._log.read_text(errors="replace"), _SHOWN_CHARS) or "it said nothing"
         return "it said nothing"
 
+    async def exit_code(self) -> int | None:
+        """How the program ended; None: it goes on all the same."""
+        if self._process is None:
+            return None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_SECONDS):
+                return await self._process.wait()
+        return None
+
     async def stop(self) -> None:
         """End the connection, which is sandboxd's sign to end all that it started; a late one is killed."""
         if self._connection is not None:

@@ -28,6 +28,8 @@ class Hello(_Message):
     runner_image: bool
     refused: str
     identity_tokens: tuple[str, ...] = ()
+    memory_limit_bytes: int = 0
+    """Of the container; 0: none, or not known."""
 
 
 class Output(_Message):

@@ -32,7 +32,9 @@ async def verify(lease: SandboxLease, wanted: Verify, env: Mapping[str, str], co
     except SandboxError as error:
         return Verification(fault=f"the verifier could not be run: {error.message}")
     except SandboxLost as error:
-        return Verification(fault=f"the sandbox was lost while the verifier was at work: {error}")
+        cause = await lease.cause_of_loss()
+        why = f"{cause.reason}, {cause.message}" if cause is not None else str(error)
+        return Verification(fault=f"the sandbox was lost while the verifier was at work: {why}")
 
 
 async def _verify(lease: SandboxLease, wanted: Verify, env: Mapping[str, str], seconds: int) -> Verification:

@@ -52,7 +52,7 @@ async def _exec(arguments: TerminalArguments, context: ToolContext) -> ToolResul
         limit_bytes=limits.output_bytes,
         env=context.env,
     )
-    notes = _notes(done)
+    notes = _notes(done, context.sandbox.hello.memory_limit_bytes)
     if wanted > seconds:
         notes.append(f"the timeout was limited to {seconds} s")
     if not done.cwd_exists:
@@ -83,12 +83,13 @@ def omitted(output: Output) -> str | None:
     return f"{output.omitted_bytes} bytes in the middle of the output were left out; write long output to a file"
 
 
-def _notes(done: ExecResult) -> list[str]:
+def _notes(done: ExecResult, memory_limit_bytes: int) -> list[str]:
     notes = []
     if done.signal and not done.timed_out:
         notes.append(f"the shell was ended by {done.signal}")
     if done.oom_kills:
-        notes.append(f"out of memory: {done.oom_kills} process(es) were killed by the kernel")
+        limit = f"; the memory limit is {memory_limit_bytes / 2**20:.0f} MiB" if memory_limit_bytes else ""
+        notes.append(f"out of memory: {done.oom_kills} process(es) were killed by the kernel{limit}")
     if done.process_limit_kills:
         notes.append(f"too many processes: {done.process_limit_kills} were killed")
     if done.leftover_processes:

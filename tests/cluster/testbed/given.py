@@ -31,7 +31,7 @@ The cluster of KUBECONFIG needs these images on its nodes: {missing}. Build and 
   kind load docker-image batchrun-operator:dev batchrun-runner:dev batchrun-test-python:dev
 
 or push them and name them by {variables}. The tests with other sandbox images want batchrun-test-busybox:dev
-and batchrun-test-noshell:dev as well."""
+and batchrun-test-noshell:dev and batchrun-test-nouser:dev as well."""
 
 
 def is_given(layout: Layout) -> bool:

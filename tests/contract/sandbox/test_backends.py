@@ -173,6 +173,63 @@ async def test_a_sandbox_that_never_comes_fails_its_prompt_with_the_operators_wo
     await backend.close()
 
 
+async def test_a_sandbox_that_can_never_be_made_fails_its_prompt_as_soon_as_the_operator_knows(pod: Pod) -> None:
+    said: list[SandboxSignal] = []
+    backend = PodBackend(1, deadline_seconds=60, root=pod.root, signal_of=lambda _index: said[-1] if said else None)
+    opening = asyncio.create_task(backend.open(SandboxRequest(0)))
+    await until((pod.root / "0/s.sock").exists)
+    said.append(SandboxSignal(reason=Reason.CREATE_CONTAINER_ERROR, message="no such device"))
+    await asyncio.wait([opening], timeout=0.6)
+    assert not opening.done(), "it may still come"
+
+    said.append(said[0].model_copy(update={"hopeless": True}))
+    with pytest.raises(SandboxUnavailable, match="no such device") as raised:
+        await opening
+
+    assert raised.value.reason is Reason.CREATE_CONTAINER_ERROR
+    assert backend.is_retired(0)
+    await backend.close()
+
+
+async def test_an_image_that_gave_way_is_reported_with_the_operators_reason(pod: Pod, tmp_path: Path) -> None:
+    (tmp_path / "marker").touch()
+    words = SandboxSignal(reason=Reason.CREATE_CONTAINER_ERROR, message="unable to find user bob")
+    asked = 0
+
+    def later(_index: int) -> SandboxSignal | None:
+        nonlocal asked
+        asked += 1
+        return words if asked > 3 else None  # the volume lags behind the container
+
+    backend = PodBackend(1, deadline_seconds=10, root=pod.root, signal_of=later)
+    process = await pod.boot(0, "--runner-image-marker", str(tmp_path / "marker"))
+
+    with pytest.raises(SandboxUnavailable, match="unable to find user bob") as raised:
+        await backend.open(SandboxRequest(0))
+
+    assert raised.value.reason is Reason.CREATE_CONTAINER_ERROR
+    assert await process.wait() == 0
+    await backend.close()
+
+
+async def test_c09_the_cause_of_a_loss_is_the_operators_and_is_waited_for_only_so_long(pod: Pod) -> None:
+    killed = SandboxSignal(reason=Reason.OOM_KILLED, message="OOMKilled, exit code 137, memory limit 1Gi")
+    said: list[SandboxSignal] = []
+    backend = PodBackend(
+        1, deadline_seconds=10, root=pod.root, signal_of=lambda _index: said[-1] if said else None, cause_seconds=0.5
+    )
+    process = await pod.boot(0)
+    lease = await backend.open(SandboxRequest(0))
+    process.kill()
+    with pytest.raises(SandboxLost):
+        await output(lease.sandbox, "true", "/")
+
+    assert await lease.cause_of_loss() is None
+    said.append(killed)
+    assert await lease.cause_of_loss() == killed
+    await backend.close()
+
+
 async def test_a_patched_image_is_reported_as_unavailable(pod: Pod, tmp_path: Path) -> None:
     (tmp_path / "marker").touch()
     backend = PodBackend(1, deadline_seconds=10, root=pod.root)

@@ -156,6 +156,26 @@ async def test_as_pid_1_no_signal_from_below_ends_it(pid1: SandboxConnection, si
     assert (await run(pid1, "echo alive")).output.head == "alive\n"
 
 
+async def test_as_pid_1_a_storm_of_all_signals_does_not_end_it(pid1: SandboxConnection) -> None:
+    assert pid1.hello.pid1
+
+    storm = "for round in $(seq 30); do for number in $(seq 64); do kill -$number 1 2>/dev/null; done; done; exit 4"
+    done = await run(pid1, storm, seconds=60)
+
+    assert done.exit_code == 4
+    ignored = await run(pid1, "grep SigIgn /proc/1/status")
+    assert int(ignored.output.head.split()[1], 16) >> 31 & 0b111 == 0b111, "libc's own signals would end it"
+
+
+async def test_memory_is_taken_from_commands_before_the_helper(pid1: SandboxConnection) -> None:
+    """Under a fork bomb the helper is the largest process of all."""
+    done = await run(pid1, "cat /proc/self/oom_score_adj; sh -c 'cat /proc/self/oom_score_adj'")
+    helper = await run(pid1, "cat /proc/1/oom_score_adj")
+
+    assert done.output.head == "1000\n1000\n"
+    assert int(helper.output.head) < 1000
+
+
 async def test_as_pid_1_kill_of_everybody_ends_only_the_command(pid1: SandboxConnection) -> None:
     assert pid1.hello.pid1, "this would kill the machine's processes"
 

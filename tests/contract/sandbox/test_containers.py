@@ -6,12 +6,14 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from batchrun_api.image_names import whole_name
+from batchrun_api.messages import SandboxSignal
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.spec.sandbox import Sandbox
 from batchrun_runner.records import Collect, PromptRow, RowFile, Verification, Verify
@@ -23,7 +25,7 @@ from batchrun_runner.sandbox.container import (
     extra_arguments,
     find_engine,
 )
-from batchrun_runner.sandbox.errors import ErrorKind, SandboxError, SandboxUnavailable, SetupFailed
+from batchrun_runner.sandbox.errors import ErrorKind, SandboxError, SandboxLost, SandboxUnavailable, SetupFailed
 from batchrun_runner.sandbox.preparing import prepare
 from batchrun_runner.sandbox.restoring import put_back
 from batchrun_runner.sandbox.verifying import verify
@@ -244,7 +246,41 @@ async def test_a_memory_limit_kills_the_command_and_is_named(users_folder: None,
     )
 
     assert done.oom_kills >= 1
+    assert lease.sandbox.hello.memory_limit_bytes == 64 * 2**20
     await lease.finish(Outcome.COMPLETED)
+
+
+async def test_c09_a_container_that_is_killed_says_so_and_is_never_continued(backend: ContainerBackend) -> None:
+    lease = await backend.open(SandboxRequest(0))
+    (name,) = backend._open
+    waiting = asyncio.create_task(lease.sandbox.exec("sleep 60", cwd=lease.cwd, timeout_seconds=60, limit_bytes=1000))
+    killed = await asyncio.to_thread(engine_call, "kill", "--signal=KILL", name)
+    assert killed.returncode == 0, killed.stderr
+    with pytest.raises(SandboxLost):
+        await waiting
+
+    cause = await lease.cause_of_loss()
+    assert cause == SandboxSignal(reason=Reason.SANDBOX_LOST, message="its container ended with exit code 137")
+    with pytest.raises(SandboxLost):
+        await lease.sandbox.exec("cat file", cwd=lease.cwd, timeout_seconds=10, limit_bytes=1000)
+    await lease.finish(Outcome.FAILED, Reason.SANDBOX_LOST)
+
+
+async def test_c09_a_container_that_is_killed_for_memory_names_the_limit(backend: ContainerBackend) -> None:
+    """On cgroup v2 the kernel kills the whole container with the command; on v1 we do that part of it."""
+    lease = await backend.open(SandboxRequest(0, memory="64m"))
+    (name,) = backend._open
+    with suppress(SandboxLost):
+        done = await lease.sandbox.exec(
+            "head -c 500m /dev/zero | tail", cwd=lease.cwd, timeout_seconds=30, limit_bytes=1000
+        )
+        assert done.oom_kills >= 1
+        await asyncio.to_thread(engine_call, "kill", "--signal=KILL", name)
+
+    cause = await lease.cause_of_loss()
+    message = "OOMKilled, exit code 137, memory limit 64m"
+    assert cause == SandboxSignal(reason=Reason.OOM_KILLED, message=message)
+    await lease.finish(Outcome.FAILED, Reason.OOM_KILLED)
 
 
 async def test_a_short_name_is_that_of_a_local_image_before_it_is_one_of_docker_hub(backend: ContainerBackend) -> None:

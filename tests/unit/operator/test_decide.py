@@ -453,16 +453,10 @@ def test_a_sandbox_killed_for_memory_is_told_to_the_runner_once() -> None:
     scene = with_plan(1, jobs=(job(),), pods=(pod(sandboxes=(killed,)),))
     (patch,) = actions_of(think(scene), PatchPod)
     signal = Signals.model_validate_json(patch.signals).sandboxes[0]
-    assert (signal.reason, patch.images) == (Reason.SANDBOX_LOST, ())
+    assert (signal.reason, patch.images) == (Reason.OOM_KILLED, ())
     assert signal.message == "OOMKilled, exit code 137, memory limit 1Gi"
     told = replace(scene, pods=(pod(sandboxes=(killed,), signals=patch.signals),))
     assert actions_of(think(told), PatchPod) == []
-
-
-def test_a_sandbox_that_cannot_be_made_is_told_to_the_runner() -> None:
-    broken = Container("sandbox-0", "x", Waiting("CreateContainerError", "no such file"))
-    (patch,) = actions_of(think(with_plan(1, jobs=(job(),), pods=(pod(sandboxes=(broken,)),))), PatchPod)
-    assert Signals.model_validate_json(patch.signals).sandboxes[0].reason is Reason.SANDBOX_UNAVAILABLE
 
 
 # ---- troubles that only Kubernetes knows ----

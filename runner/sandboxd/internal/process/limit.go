@@ -27,15 +27,22 @@ func (r *Runner) LimitProcesses(maxProcesses int) {
 }
 
 func (r *Runner) killYoungest(maxProcesses int) bool {
-	below := Descendants(os.Getpid())
+	self := os.Getpid()
+	below := Descendants(self)
 	if len(below) <= maxProcesses {
 		return false
+	}
+	if self == 1 {
+		// Frozen at once, all of them: on a busy machine a bomb forks faster than it can be counted.
+		_ = syscall.Kill(-1, syscall.SIGSTOP)
+		defer syscall.Kill(-1, syscall.SIGCONT)
+		below = Descendants(self)
 	}
 	pids := keys(below)
 	slices.SortFunc(pids, func(a, b int) int {
 		return cmp.Or(cmp.Compare(below[a].Start, below[b].Start), cmp.Compare(a, b))
 	})
-	above := pids[maxProcesses:]
+	above := pids[min(maxProcesses, len(pids)):]
 	signalAll(above, syscall.SIGSTOP)
 	signalAll(above, syscall.SIGKILL)
 	r.limitKills.Add(int64(len(above)))

@@ -26,6 +26,31 @@ func memoryEvents(root string) string {
 	return ""
 }
 
+// noLimit and above: v1 writes the largest number of pages where there is none.
+const noLimit = 1 << 60
+
+// MemoryLimit is the container's own limit in bytes, 0 where there is none or none can be read.
+func MemoryLimit(root string) int64 {
+	group := memoryGroup(filepath.Join(root, "proc/self/cgroup"))
+	for _, path := range []string{
+		filepath.Join(root, "sys/fs/cgroup", group, "memory.max"),
+		filepath.Join(root, "sys/fs/cgroup/memory.max"),
+		filepath.Join(root, "sys/fs/cgroup/memory", group, "memory.limit_in_bytes"),
+		filepath.Join(root, "sys/fs/cgroup/memory/memory.limit_in_bytes"),
+	} {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		limit, err := strconv.ParseInt(string(bytes.TrimSpace(raw)), 10, 64)
+		if err != nil || limit >= noLimit {
+			return 0
+		}
+		return limit
+	}
+	return 0
+}
+
 // memoryGroup reads the own group's path: the v1 memory line wins, else the v2 line.
 func memoryGroup(path string) string {
 	file, err := os.Open(path)

@@ -15,6 +15,10 @@ import (
 // The kernel refuses a single argument of 128 KiB.
 const maxCommandBytes = 120 << 10
 
+// firstVictim makes a command, and all that it starts, what the kernel kills when memory is short: else it takes the
+// largest process, which under a fork bomb is the helper. The shell says it of itself, before it can fork.
+const firstVictim = "{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null\n"
+
 // Command is what a shell is asked to run.
 type Command struct {
 	Command string            `json:"command"`
@@ -73,7 +77,7 @@ func (r *Runner) start(command Command, script string, files []uintptr) (child, 
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
 	began := bootTicks()
-	pid, exited, err := r.reaper.Start(shell, []string{shell, "-c", script}, attr)
+	pid, exited, err := r.reaper.Start(shell, []string{shell, "-c", firstVictim + script}, attr)
 	if err != nil {
 		return child{}, startError(shell, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"unsafe"
 )
 
 const (
@@ -33,6 +34,15 @@ func prctl(option, value uintptr) error {
 	return nil
 }
 
+// ignoreReserved is for the signals that libc keeps for itself and os/signal does not take: their default action is
+// the end of the process, and a pod's helper was seen to end by one in a storm of signals. Commands inherit this;
+// a libc in them that needs one of these signals sets its own handler.
+func ignoreReserved(number syscall.Signal) {
+	const ignored, maskBytes = 1, 8
+	action := struct{ handler, flags, restorer, mask uintptr }{handler: ignored}
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(number), uintptr(unsafe.Pointer(&action)), 0, maskBytes, 0, 0)
+}
+
 // ignoreSignals receives and drops; of SIGTERM it keeps in mind that no other runner will come. signal.Ignore
 // would be inherited by every command, which then could not be ended by SIGTERM either.
 func ignoreSignals(leaving *atomic.Bool) {
@@ -41,7 +51,9 @@ func ignoreSignals(leaving *atomic.Bool) {
 	for number := syscall.Signal(1); number <= last; number++ {
 		reserved := number >= firstReserved && number <= lastReserved
 		switch {
-		case reserved, number == syscall.SIGKILL, number == syscall.SIGSTOP:
+		case reserved:
+			ignoreReserved(number)
+		case number == syscall.SIGKILL, number == syscall.SIGSTOP:
 		case number == syscall.SIGCHLD, number == syscall.SIGURG: // the reaper's; the Go scheduler's
 		default:
 			signal.Notify(dropped, number)

@@ -86,6 +86,8 @@ func newServer(options Options) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+	hello := facts.Hello(options.Place, environment, environ)
+	hello.MemoryLimitBytes = process.MemoryLimit("/")
 	return &server{
 		options:     options,
 		environment: environment,
@@ -94,7 +96,7 @@ func newServer(options Options) (*server, error) {
 		reaper:      reaper,
 		runner:      runner,
 		operations:  operations(runner, process.NewBackground(runner), files.Files{Home: environment.Get("HOME")}),
-		hello:       facts.Hello(options.Place, environment, environ),
+		hello:       hello,
 	}, nil
 }
 

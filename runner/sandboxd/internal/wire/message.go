@@ -20,6 +20,8 @@ type Hello struct {
 	RunnerImage    bool     `json:"runner_image"`
 	Refused        string   `json:"refused"`
 	IdentityTokens []string `json:"identity_tokens"`
+	// The container's own, 0 where there is none.
+	MemoryLimitBytes int64 `json:"memory_limit_bytes"`
 }
 
 // Request is one call of the runner. IDs are chosen by the runner and come back in the response.
