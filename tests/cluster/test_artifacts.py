@@ -48,12 +48,13 @@ def test_rows_have_their_own_user_and_resources_and_their_artifacts_are_in_the_b
         {"path": "out/.odd", "size_bytes": 2, "mode": 0o644},
     ]
     assert own["left_out"] == [{"path": "missing", "why": "there is no such file or folder"}]
-    stored = {key: runs.bucket.read(key) for key in runs.bucket.etags(f"{run.prefix}/artifacts/")}
+    keys = [key for key in runs.bucket.etags(run.prefix) if key.startswith("artifacts/")]
+    stored = {key: runs.bucket.read(f"{run.prefix}/{key}") for key in keys}
     assert stored == {
-        f"{run.prefix}/{own['place']}files/who": b"1234\n56\n",
-        f"{run.prefix}/{own['place']}files/out/%2Eodd": b"x\0",
-        f"{run.prefix}/{own['place']}command.out": b"at the end\n/tmp/work\n",
-        f"{run.prefix}/{rows['failed']['artifacts']['place']}files/kept": b"kept\n",
+        f"{own['place']}files/who": b"1234\n56\n",
+        f"{own['place']}files/out/%2Eodd": b"x\0",
+        f"{own['place']}command.out": b"at the end\n/tmp/work\n",
+        f"{rows['failed']['artifacts']['place']}files/kept": b"kept\n",
     }
 
     (pod,) = run.pods("batch")
