@@ -114,7 +114,7 @@ class Reason(StrEnum):
     QUOTA_EXCEEDED = "QuotaExceeded"
     """The namespace's quota is used up; it starts by itself when there is room."""
     POD_REFUSED = "PodRefused"
-    """The cluster refuses a pod or Job: change the namespace's policy, or `podTemplate`."""
+    """The cluster refuses a pod or Job: change the namespace's policy, `podTemplate` or `sandbox.podSecurity`."""
     CONTAINER_CONFIG_ERROR = "ContainerConfigError"
     """A Secret, ConfigMap or key is missing: make it; it starts by itself then."""
     TOO_MANY_ATTEMPTS = "TooManyAttempts"

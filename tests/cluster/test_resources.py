@@ -67,7 +67,7 @@ def test_ten_sandboxes_ask_for_what_the_ones_that_work_need(runs: Runs) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_a_namespace_with_a_quota_and_default_limits_runs_all_three_steps_d05(runs: Runs) -> None:
+def test_d05_a_namespace_with_a_quota_and_default_limits_runs_all_three_steps(runs: Runs) -> None:
     room = quota(requests_cpu="2", requests_memory="4Gi", limits_cpu="8", limits_memory="8Gi", pods="10")
     defaults = limit_range(
         default={"cpu": "1", "memory": "512Mi"},
@@ -84,7 +84,7 @@ def test_a_namespace_with_a_quota_and_default_limits_runs_all_three_steps_d05(ru
 
 
 @pytest.mark.timeout(240)
-def test_a_quota_on_limits_alone_finds_a_limit_in_every_pod_d05(runs: Runs) -> None:
+def test_d05_a_quota_on_limits_alone_finds_a_limit_in_every_pod(runs: Runs) -> None:
     runs.kubectl.apply(quota(requests_cpu="2", requests_memory="4Gi", limits_cpu="8", limits_memory="8Gi", pods="10"))
 
     run = runs.start("no-defaults", TEN[:2])
@@ -95,7 +95,7 @@ def test_a_quota_on_limits_alone_finds_a_limit_in_every_pod_d05(runs: Runs) -> N
 
 
 @pytest.mark.timeout(240)
-def test_a_quota_smaller_than_a_batch_pod_is_said_and_clears_when_it_goes_d05(runs: Runs) -> None:
+def test_d05_a_quota_smaller_than_a_batch_pod_is_said_and_clears_when_it_goes(runs: Runs) -> None:
     runs.kubectl.apply(quota(requests_cpu="250m", requests_memory="1Gi"))
     run = runs.start("tight", TEN[:2], sandbox=MODEST)
 

@@ -14,7 +14,8 @@ from tests.cluster.harness.evidence import assert_every_prompt_once
 from tests.cluster.harness.field_reports import READ_ONLY_CASES, Mode
 from tests.cluster.harness.kubectl import wait_for
 from tests.cluster.harness.node import Node
-from tests.cluster.harness.runs import Run, Runs, demo_prompt
+from tests.cluster.harness.parameters import script
+from tests.cluster.harness.runs import Run, Runs
 from tests.cluster.harness.webhook import make_roots_read_only, mutating_webhook
 
 IMAGES = {name: f"batchrun-test-{name}:dev" for name in field_reports.IMAGES}
@@ -57,11 +58,13 @@ def test_field_reports_hold_in_pods_with_a_read_only_root(
 
 @pytest.mark.alone
 @pytest.mark.timeout(300)
-def test_sandboxes_that_run_on_after_their_runner_are_no_failure_and_hold_nothing_up_d02(
+def test_d02_sandboxes_that_run_on_after_their_runner_are_no_failure_and_hold_nothing_up(
     runs: Runs, node: Node
 ) -> None:
     """Both are stopped as by SIGSTOP at the last answer: they hear neither the runner's farewell nor SIGTERM."""
-    data_set = [{"prompt": demo_prompt(f"Prompt {number}.", "echo here", delay_ms=2000)} for number in range(2)]
+    call = {"reasoning": "next", "tool_calls": [{"name": "terminal", "arguments": {"command": "echo here"}}]}
+    last = {"reasoning": "all done", "content": "done", "delay_ms": 5000}
+    data_set = [{"prompt": script(f"Prompt {number}.", call, last)} for number in range(2)]
     run = runs.start("stubborn", data_set, batchSize=2, promptsPerPod=2)
     pod = wait_for("a batch pod works", run.running_pod)
     wait_for("both are at their last call", lambda: runs.model.requests == 4, poll_seconds=0.02)

@@ -69,6 +69,9 @@ SANDBOX_RESOURCES = Resources(
 NetworkMode = Literal["Open", "Denied"]
 
 
+PodSecurity = Literal["Baseline", "Restricted"]
+
+
 class Network(ApiModel):
     """What commands may reach."""
 
@@ -91,6 +94,8 @@ class Sandbox(ApiModel):
     """Requests and limits of one sandbox."""
     network: Network = Field(default_factory=Network)
     """The network of a sandbox's commands."""
+    pod_security: PodSecurity = "Baseline"
+    """Pod Security Standard that sandboxes meet. Restricted: without capabilities, and images must not run as root."""
     command_timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = 120
     """Longest time of one command in seconds; also the cap for what the model asks for."""
 

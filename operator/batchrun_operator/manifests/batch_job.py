@@ -111,7 +111,7 @@ def _sandbox(subject: Subject, index: int, image: str) -> Manifest:
             *copied_files(),
         ],
         "resources": container_resources(sandbox.resources),
-        "securityContext": sandbox_security(),
+        "securityContext": sandbox_security(sandbox.pod_security),
     }
     if sandbox.image_pull_policy is not None:
         container["imagePullPolicy"] = sandbox.image_pull_policy

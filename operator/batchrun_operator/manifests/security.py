@@ -1,5 +1,6 @@
-"""Security contexts. Runner containers satisfy Pod Security `restricted`, sandboxes `baseline`."""
+"""Security contexts. Runner containers satisfy Pod Security `restricted`, sandboxes what their run says (0018)."""
 
+from batchrun_api.spec.sandbox import PodSecurity
 from batchrun_operator.manifests.meta import Manifest
 
 USER_ID = 65532
@@ -23,10 +24,13 @@ def runner_security() -> Manifest:
     }
 
 
-def sandbox_security() -> Manifest:
-    """For sandboxes: whatever user their image has, but no way up and no raw sockets."""
-    return {
+def sandbox_security(standard: PodSecurity) -> Manifest:
+    """For sandboxes: whatever user their image has, but no way up and no raw sockets; or what `restricted` asks for."""
+    context: Manifest = {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["NET_RAW"]},
         "seccompProfile": {"type": "RuntimeDefault"},
     }
+    if standard == "Restricted":
+        context |= {"runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}}
+    return context
