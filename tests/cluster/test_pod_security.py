@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.harness.kubectl import wait_for
-from tests.cluster.harness.runs import Run, Runs, demo_prompt
+from tests.cluster.harness.runs import SANDBOX_IMAGE, Run, Runs, demo_prompt
 from tests.cluster.harness.talk import outputs
 
 STRANGER = "batchrun-test-stranger:dev"
@@ -53,6 +53,23 @@ def test_a_namespace_that_enforces_restricted_takes_a_run_whose_images_have_a_us
     assert "sandbox.podSecurity" in told["message"]
     assert [outputs(row) for row in run.rows()] == [["65532\n", "CapEff:\t0000000000000000\n"]] * 2
     assert {pod["metadata"]["labels"]["batchrun.dev/role"] for pod in run.pods()} == {"plan", "batch", "merge"}
+
+
+@pytest.mark.timeout(400)
+def test_an_image_that_runs_as_root_fails_its_prompt_alone_where_that_is_not_allowed(runs: Runs) -> None:
+    rows = [
+        {"prompt": demo_prompt("a user", "id -u")},
+        {"prompt": demo_prompt("root", "id -u"), "image": SANDBOX_IMAGE},
+    ]
+    restricted = {"image": STRANGER, "podSecurity": "Restricted", "imagePullTimeoutSeconds": 3}
+
+    run = runs.start("mixed", rows, sandbox=restricted, batching="DataSetOrder")
+    run.wait_complete(350)
+
+    user, root = run.rows()
+    assert outputs(user) == ["65532\n"]
+    assert (root["outcome"], root["api_calls"]) == ("failed", 0)
+    assert "image will run as root" in root["message"]
 
 
 @pytest.mark.timeout(300)
