@@ -4,9 +4,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import local_mode, merging, peers, planning, storm
+from bench import local_mode, merging, peers, planning, sandbox, storm
 
-COMPARISONS = {"local": local_mode, "plan": planning, "merge": merging, "storm": storm, "peers": peers}
+COMPARISONS = {
+    "local": local_mode,
+    "plan": planning,
+    "merge": merging,
+    "storm": storm,
+    "sandbox": sandbox,
+    "peers": peers,
+}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or COMPARISONS:

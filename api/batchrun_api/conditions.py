@@ -116,7 +116,7 @@ class Reason(StrEnum):
     QUOTA_EXCEEDED = "QuotaExceeded"
     """The namespace's quota is used up; it starts by itself when there is room."""
     POD_REFUSED = "PodRefused"
-    """The cluster refuses a pod or Job: change the namespace's policy, or `podTemplate`."""
+    """The cluster refuses a pod or Job: change the namespace's policy, `podTemplate` or `sandbox.podSecurity`."""
     CREATE_CONTAINER_ERROR = "CreateContainerError"
     """A prompt's container cannot be made or started; that prompt alone fails."""
     OOM_KILLED = "OOMKilled"

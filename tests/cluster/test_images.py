@@ -60,7 +60,7 @@ def test_three_images_in_one_batch_are_each_worked_in_by_their_own_prompt(runs: 
 
 
 @pytest.mark.timeout(240)
-def test_images_that_cannot_be_had_fail_their_prompts_alone_and_by_name(runs: Runs) -> None:
+def test_d01_images_that_cannot_be_had_fail_their_prompts_alone_and_by_name(runs: Runs) -> None:
     rows = [
         {"prompt": prompt_reading("before")},
         {"prompt": prompt_reading("nowhere"), "image": "registry.invalid/none:1"},

@@ -1,4 +1,4 @@
-"""What a run asks of the node and the namespace, and what it says where it does not get it."""
+"""What a run asks of the node and the namespace, and what it says where it does not get it (d05)."""
 
 from __future__ import annotations
 
@@ -34,6 +34,22 @@ def progressing(run: Run) -> dict[str, str]:
 
 
 @pytest.mark.timeout(240)
+def test_twenty_sandboxes_with_one_at_work_request_what_two_do(runs: Runs) -> None:
+    twenty = [{"prompt": demo_prompt(f"prompt {number}", "echo fine")} for number in range(20)]
+    many = runs.start("twenty", twenty, batchSize=20, promptsPerPod=1, sandbox=MODEST)
+    two = runs.start("two", twenty[:2], batchSize=2, promptsPerPod=1, sandbox=MODEST)
+
+    requests = []
+    for run, count in ((many, 20), (two, 2)):
+        assert run.wait_complete(200)["prompts"]["completed"] == count
+        (pod,) = run.pods("batch")
+        assert len(pod["spec"]["containers"]) == 1 + count
+        requests.append(pod["spec"]["resources"]["requests"])
+    # The runner's own 100m and 256Mi, and the one sandbox that works.
+    assert requests == [{"cpu": "350m", "memory": "768Mi"}] * 2
+
+
+@pytest.mark.timeout(240)
 def test_ten_sandboxes_ask_for_what_the_ones_that_work_need(runs: Runs) -> None:
     run = runs.start("ten", TEN, batchSize=10, promptsPerPod=2, sandbox=MODEST)
     status = run.wait_complete(200)
@@ -51,7 +67,7 @@ def test_ten_sandboxes_ask_for_what_the_ones_that_work_need(runs: Runs) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_a_namespace_with_a_quota_and_default_limits_runs_all_three_steps(runs: Runs) -> None:
+def test_d05_a_namespace_with_a_quota_and_default_limits_runs_all_three_steps(runs: Runs) -> None:
     room = quota(requests_cpu="2", requests_memory="4Gi", limits_cpu="8", limits_memory="8Gi", pods="10")
     defaults = limit_range(
         default={"cpu": "1", "memory": "512Mi"},
@@ -68,7 +84,18 @@ def test_a_namespace_with_a_quota_and_default_limits_runs_all_three_steps(runs: 
 
 
 @pytest.mark.timeout(240)
-def test_a_quota_smaller_than_a_batch_pod_is_said_and_clears_when_it_goes(runs: Runs) -> None:
+def test_d05_a_quota_on_limits_alone_finds_a_limit_in_every_pod(runs: Runs) -> None:
+    runs.kubectl.apply(quota(requests_cpu="2", requests_memory="4Gi", limits_cpu="8", limits_memory="8Gi", pods="10"))
+
+    run = runs.start("no-defaults", TEN[:2])
+    status = run.wait_complete(200)
+
+    assert status["prompts"]["completed"] == 2
+    assert {pod["metadata"]["labels"]["batchrun.dev/role"] for pod in run.pods()} == {"plan", "batch", "merge"}
+
+
+@pytest.mark.timeout(240)
+def test_d05_a_quota_smaller_than_a_batch_pod_is_said_and_clears_when_it_goes(runs: Runs) -> None:
     runs.kubectl.apply(quota(requests_cpu="250m", requests_memory="1Gi"))
     run = runs.start("tight", TEN[:2], sandbox=MODEST)
 

@@ -71,6 +71,9 @@ CommandNetwork = Literal["Open", "Denied"]
 """What the helper in a sandbox has to do with it: filter the sockets of commands, or leave them alone."""
 
 
+PodSecurity = Literal["Baseline", "Restricted"]
+
+
 class Network(ApiModel):
     """What commands may reach."""
 
@@ -108,6 +111,8 @@ class Sandbox(ApiModel):
     """Processes of one sandbox at a time; the youngest above it are killed, and the model is told."""
     network: Network = Field(default_factory=Network)
     """The network of a sandbox's commands."""
+    pod_security: PodSecurity = "Baseline"
+    """Pod Security Standard that sandboxes meet. Restricted: without capabilities, and images must not run as root."""
     command_timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = 120
     """Longest time of one command in seconds; also the cap for what the model asks for."""
 

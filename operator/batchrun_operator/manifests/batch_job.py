@@ -123,7 +123,7 @@ def _sandbox(subject: Subject, index: int, image: str, own: tuple[UserIds, Resou
             *copied_files(),
         ],
         "resources": container_resources(resources),
-        "securityContext": sandbox_security(user_ids),
+        "securityContext": sandbox_security(sandbox.pod_security, user_ids),
     }
     if sandbox.image_pull_policy is not None:
         container["imagePullPolicy"] = sandbox.image_pull_policy

@@ -1,5 +1,6 @@
-"""Security contexts. Runner containers satisfy Pod Security `restricted`, sandboxes `baseline`."""
+"""Security contexts. Runner containers satisfy Pod Security `restricted`, sandboxes what their run says (0018)."""
 
+from batchrun_api.spec.sandbox import PodSecurity
 from batchrun_operator.manifests.meta import Manifest
 
 USER_ID = 65532
@@ -25,12 +26,17 @@ def runner_security() -> Manifest:
     }
 
 
-def sandbox_security(user_ids: UserIds = (None, None)) -> Manifest:
-    """For sandboxes: whatever user their image or row has, but no way up and no raw sockets."""
+def sandbox_security(standard: PodSecurity, user_ids: UserIds = (None, None)) -> Manifest:
+    """For sandboxes: whatever user their image or row has, but no way up and no raw sockets; or what `restricted` asks
+    for.
+    """
     user, group = user_ids
-    ids = ({} if user is None else {"runAsUser": user}) | ({} if group is None else {"runAsGroup": group})
-    return ids | {
+    context: Manifest = ({} if user is None else {"runAsUser": user}) | ({} if group is None else {"runAsGroup": group})
+    context |= {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["NET_RAW"]},
         "seccompProfile": {"type": "RuntimeDefault"},
     }
+    if standard == "Restricted":
+        context |= {"runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}}
+    return context

@@ -92,7 +92,7 @@ _NEXT_STEPS = {
     Reason.UNSCHEDULABLE: "Add nodes, lower sandbox.resources.requests, promptsPerPod or numWorkers, "
     "or change podTemplate.nodeSelector, .affinity or .tolerations",
     Reason.QUOTA_EXCEEDED: "It starts by itself when the quota has room; or lower sandbox.resources or numWorkers",
-    Reason.POD_REFUSED: "Change the namespace's policy, or podTemplate",
+    Reason.POD_REFUSED: "Change the namespace's policy, podTemplate or sandbox.podSecurity",
     Reason.RUNNER_LOST: "For OOMKilled: lower promptsPerPod, or raise runnerResources.limits.memory of the chart",
     Reason.CONTAINER_CONFIG_ERROR: "Make the missing Secret, ConfigMap or key; it starts by itself then",
     Reason.IMAGE_UNAVAILABLE: "Check the operator's runner image and podTemplate.imagePullSecrets",

@@ -49,7 +49,7 @@ async def read(arguments: ReadArguments, context: ToolContext) -> ToolResult:
         "total_lines": found.total_lines if found.total_lines >= 0 else None,
         "size_bytes": found.size_bytes,
         "next_offset": None if found.eof else next_offset,
-        "note": _note(found, arguments.offset),
+        "note": _note(found, arguments, limits.read_bytes),
         "error": None,
     }
     return result(fields)
@@ -76,7 +76,10 @@ def _numbered(found: FileLines, first: int) -> list[str]:
     return lines
 
 
-def _note(found: FileLines, first: int) -> str | None:
-    if found.lines:
-        return None
-    return "the file is empty" if first == 1 else f"the file has {found.total_lines} lines, none from {first} on"
+def _note(found: FileLines, arguments: ReadArguments, limit_bytes: int) -> str | None:
+    first = arguments.offset
+    if not found.lines:
+        return "the file is empty" if first == 1 else f"the file has {found.total_lines} lines, none from {first} on"
+    if not found.eof and len(found.lines) < arguments.limit:
+        return f"one call shows {limit_bytes} bytes at most: {len(found.lines)} of the {arguments.limit} lines are here"
+    return None

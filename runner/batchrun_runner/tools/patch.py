@@ -1,5 +1,6 @@
 """`patch`: change parts of files, by search and replace or by a unified diff."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -61,8 +62,20 @@ async def _apply(arguments: PatchArguments, context: ToolContext) -> ToolResult:
     for patch in patches:
         before = texts[patch.path] if patch.path in texts else await _before(patch, context)
         texts[patch.path] = apply(patch, before)
-    paths = [await _write(path, text, context) for path, text in texts.items()]
+    paths = await _write_all(texts, context)
     return result({"paths": paths, "hunks": sum(len(patch.hunks) for patch in patches), "error": None})
+
+
+async def _write_all(texts: Mapping[str, str], context: ToolContext) -> list[str]:
+    """The paths. A file that cannot be written comes after others that were: the model must know which."""
+    paths: list[str] = []
+    for path, text in texts.items():
+        try:
+            paths.append(await _write(path, text, context))
+        except SandboxError as error:
+            done = f"; already patched: {', '.join(paths)}" if paths else ""
+            raise ToolFailure(error.kind, f"{error.message}{done}") from error
+    return paths
 
 
 async def _before(patch: FilePatch, context: ToolContext) -> str:

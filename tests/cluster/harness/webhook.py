@@ -1,4 +1,4 @@
-"""A mutating webhook as clouds run them: it gives every new container of one namespace an identity."""
+"""Mutating webhooks as clouds and policies run them: each changes every new pod of one namespace."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,6 +27,10 @@ _VOLUME = "aws-iam-token"
 _SOURCE = {"serviceAccountToken": {"audience": "sts.amazonaws.com", "expirationSeconds": 86400, "path": "token"}}
 
 
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+"""From a pod to the spec that it gets."""
+
+
 def inject(pod: dict[str, Any], *, honours_skips: bool) -> dict[str, Any]:
     """The pod's spec with a projected token and variables in every container that may not be skipped."""
     annotations = pod["metadata"].get("annotations") or {}
@@ -41,12 +46,20 @@ def inject(pod: dict[str, Any], *, honours_skips: bool) -> dict[str, Any]:
     return spec
 
 
+def make_roots_read_only(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod's spec with a read-only root file system in every container."""
+    spec: dict[str, Any] = json.loads(json.dumps(pod["spec"]))
+    for container in [*spec.get("initContainers", []), *spec["containers"]]:
+        container["securityContext"] = (container.get("securityContext") or {}) | {"readOnlyRootFilesystem": True}
+    return spec
+
+
 class _Handler(BaseHTTPRequestHandler):
-    honours_skips: ClassVar[bool] = True
+    change: ClassVar[Change]
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
-        spec = inject(request["object"], honours_skips=self.honours_skips)
+        spec = type(self).change(request["object"])
         patch = json.dumps([{"op": "replace", "path": "/spec", "value": spec}]).encode()
         response = {
             "uid": request["uid"],
@@ -69,12 +82,20 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def identity_webhook(kubectl: Kubectl, address: str, folder: Path, *, honours_skips: bool) -> Iterator[None]:
+    """Containers get an identity. `honours_skips`: those that the pod's annotation lists are left out."""
+    change = partial(inject, honours_skips=honours_skips)
+    with mutating_webhook(kubectl, address, folder, change, mark=_VOLUME):
+        yield
+
+
+@contextmanager
+def mutating_webhook(kubectl: Kubectl, address: str, folder: Path, change: Change, *, mark: str) -> Iterator[None]:
     """Every pod made in kubectl's namespace is changed while the context is open. `address`: the API server reaches it.
 
-    `folder` gets the certificate. `honours_skips`: containers that the pod's annotation lists are left out.
+    `folder` gets the certificate. `mark` is a word of each changed pod.
     """
     _make_certificate(folder, address)
-    handler = type("Handler", (_Handler,), {"honours_skips": honours_skips})
+    handler = type("Handler", (_Handler,), {"change": staticmethod(change)})
     server = ThreadingHTTPServer((address, 0), handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "server.crt", folder / "server.key")
@@ -85,7 +106,7 @@ def identity_webhook(kubectl: Kubectl, address: str, folder: Path, *, honours_sk
     try:
         url = f"https://{address}:{server.server_address[1]}/mutate"
         kubectl.apply(_configuration(name, kubectl.namespace, url, (folder / "ca.crt").read_bytes()))
-        wait_for("the API server calls the webhook", lambda: _is_called(kubectl) or None, 30)
+        wait_for("the API server calls the webhook", lambda: _is_called(kubectl, mark) or None, 30)
         yield
     finally:
         kubectl.run("delete", "mutatingwebhookconfiguration", name, "--ignore-not-found")
@@ -114,10 +135,9 @@ def _configuration(name: str, namespace: str, url: str, ca: bytes) -> dict[str, 
     }
 
 
-def _is_called(kubectl: Kubectl) -> bool:
-    """A pod that is only tried comes back with the volume."""
-    shown = kubectl.run("run", "probe", "--image=none", "--dry-run=server", "-o", "json", check=False)
-    return _VOLUME in shown
+def _is_called(kubectl: Kubectl, mark: str) -> bool:
+    """A pod that is only tried comes back changed."""
+    return mark in kubectl.run("run", "probe", "--image=none", "--dry-run=server", "-o", "json", check=False)
 
 
 def _make_certificate(folder: Path, address: str) -> None:

@@ -30,8 +30,8 @@ The cluster of KUBECONFIG needs these images on its nodes: {missing}. Build and 
   docker build --build-arg PYTHON_IMAGE=python:3.13-slim -t batchrun-test-python:dev {sandbox_images}/python
   kind load docker-image batchrun-operator:dev batchrun-runner:dev batchrun-test-python:dev
 
-or push them and name them by {variables}. The tests with other sandbox images want batchrun-test-busybox:dev
-and batchrun-test-noshell:dev and batchrun-test-nouser:dev as well."""
+or push them and name them by {variables}. The tests with other sandbox images want those of the other folders
+of {sandbox_images} as well, as batchrun-test-FOLDER:dev."""
 
 
 def is_given(layout: Layout) -> bool:

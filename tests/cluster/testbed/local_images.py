@@ -1,11 +1,11 @@
-"""The images that the testbed makes itself: pause, the stand-ins for the Python and Go bases, three sandbox images."""
+"""The images that the testbed makes itself: pause, the stand-ins for the Python and Go bases, sandbox images."""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -79,7 +79,15 @@ def _fill_busybox(staging: Path) -> None:
             (folder / applet).symlink_to("busybox")
 
 
-_FILL: dict[str, Callable[[Path], None]] = {"busybox": _fill_busybox}
+@contextmanager
+def sandbox_image_context(name: str, parent: Path) -> Iterator[Path]:
+    """A folder of `sandbox_images`, copied below `parent` and complete: with busybox where its Dockerfile wants it."""
+    with tempfile.TemporaryDirectory(dir=parent, prefix=".staging-") as staging:
+        context = Path(staging) / name
+        shutil.copytree(SANDBOX_IMAGES_DIR / name, context)
+        if "rootfs/" in (context / "Dockerfile").read_text():
+            _fill_busybox(context)
+        yield context
 
 
 def sandbox_image_names() -> dict[str, str]:
@@ -92,11 +100,7 @@ def load_sandbox_images(layout: Layout) -> None:
     """Build and load all of `sandbox_images`; `/etc/batchrun-test-image` in each holds its folder's name."""
     python_base = ensure_python_base(layout)
     for name, tag in sandbox_image_names().items():
-        with _staging(layout) as staging:
-            context = staging / name
-            shutil.copytree(SANDBOX_IMAGES_DIR / name, context)
-            if name in _FILL:
-                _FILL[name](context)
+        with sandbox_image_context(name, layout.cache) as context:
             arguments = {"PYTHON_IMAGE": python_base} if name == "python" else {}
             images.build_image(layout, images.Build(tag, context / "Dockerfile", context, arguments))
         images.load_image(layout, tag)

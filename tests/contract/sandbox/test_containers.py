@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import shutil
-import subprocess
 import tarfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
@@ -11,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.contract.engine import arguments_needed, engine_call, require_engine
 
 from batchrun_api.image_names import whole_name
 from batchrun_api.messages import SandboxSignal
@@ -19,41 +18,26 @@ from batchrun_api.spec.sandbox import Sandbox
 from batchrun_runner.records import Collect, PromptRow, RowFile, Verification, Verify
 from batchrun_runner.sandbox.backend import SandboxRequest
 from batchrun_runner.sandbox.collecting import collect
-from batchrun_runner.sandbox.container import (
-    ENV_ARGUMENTS,
-    ContainerBackend,
-    extra_arguments,
-    find_engine,
-)
+from batchrun_runner.sandbox.container import ContainerBackend, find_engine
 from batchrun_runner.sandbox.errors import ErrorKind, SandboxError, SandboxLost, SandboxUnavailable, SetupFailed
 from batchrun_runner.sandbox.preparing import prepare
 from batchrun_runner.sandbox.restoring import put_back
 from batchrun_runner.sandbox.verifying import verify
 
-NEEDED_HERE = "--runtime=runc --ulimit=nofile=1024:1024 --ulimit=nproc=1024:1024"
-"""For machines without CAP_SYS_RESOURCE and with cgroups in hybrid mode, where crun does not start."""
 IMAGE = f"localhost/batchrun-test-{os.getpid()}"
 """Of this process alone: test workers run side by side."""
 APPLETS = ("sh", "cat", "echo", "id", "env", "kill", "sleep", "head", "tail", "touch", "pwd")
-
-
-def engine_call(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(find_engine()), *arguments], capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """`shell` has busybox, an entrypoint that fails, a user without a name and a folder that is in no layer;
     `bare` has one file and nothing else."""
-    busybox = shutil.which("busybox", path="/bin:/usr/bin")
-    if find_engine() is None or busybox is None:
-        if os.environ.get("CI"):
-            pytest.fail("podman and a static busybox are needed")
-        pytest.skip("podman and a static busybox are needed")
+    busybox = require_engine()
     work = tmp_path_factory.mktemp("images")
     (work / "note").write_text("from the image\n")
     changes = ['ENTRYPOINT ["/bin/false"]', "USER 65532", "WORKDIR /home/app", "ENV COLOUR=blue"]
-    make_image(work, "shell", {"bin/busybox": Path(busybox), "note": work / "note"}, changes, APPLETS)
+    make_image(work, "shell", {"bin/busybox": busybox, "note": work / "note"}, changes, APPLETS)
     make_image(work, "bare", {"note": work / "note"}, [], ())
     yield
     engine_call("rmi", "--force", f"{IMAGE}:shell", f"{IMAGE}:bare")
@@ -76,12 +60,7 @@ def make_image(work: Path, tag: str, files: dict[str, Path], changes: list[str],
 @pytest.fixture(scope="module")
 def machine_arguments(images: None) -> tuple[str, ...]:
     """What podman needs on this machine; nothing on a usual one."""
-    named = extra_arguments()
-    for arguments in (named, extra_arguments({ENV_ARGUMENTS: NEEDED_HERE})):
-        tried = engine_call("run", "--rm", "--entrypoint=/bin/echo", *arguments, f"{IMAGE}:shell", "works")
-        if tried.stdout == "works\n":
-            return arguments
-    pytest.fail(f"podman starts no container here: {tried.stderr}")
+    return arguments_needed(f"{IMAGE}:shell")
 
 
 @pytest.fixture

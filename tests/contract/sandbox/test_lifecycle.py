@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.contract.sandbox.conftest import RawRunner, Serve
+from tests.contract.sandbox.support import status_kib
 
 from batchrun_api.outcomes import Outcome
 
@@ -188,6 +189,14 @@ def test_a_frame_that_is_no_request_ends_the_sandbox(raw_runner: RawRunner, serv
     raw_runner.send_bytes((4).to_bytes(4) + b"[1]]")
 
     assert process.wait(10) == EXITS["protocol"]
+
+
+def test_a_sandbox_that_waits_for_its_prompt_takes_less_than_8_mb(raw_runner: RawRunner, serve: Serve) -> None:
+    process = serve("--shared-files")
+    raw_runner.accept()
+    raw_runner.call("ping", {})
+
+    assert status_kib(process.pid, "VmHWM") < 8_000_000 / 1024
 
 
 def test_an_unknown_operation_is_an_answer(raw_runner: RawRunner, serve: Serve) -> None:

@@ -174,6 +174,19 @@ async def test_read_file_cuts_a_long_line_and_says_so(model: Model, work: Path) 
     assert said["content"] == f"1|{'é' * 50} [... 900 more bytes in this line]\n2|next"
 
 
+async def test_read_file_stops_at_its_bytes_and_says_so(model: Model, work: Path) -> None:
+    (work / "f").write_text(f"{'x' * 99}\n" * 100)
+
+    said = await model("read_file", path="f", limit=50)
+    rest = await model("read_file", path="f", offset=91, limit=10)
+
+    shown = said["next_offset"] - 1
+    assert 0 < shown < 50
+    assert len(said["content"].encode()) < 2000 + shown * len("99|")
+    assert said["note"] == f"one call shows 2000 bytes at most: {shown} of the 50 lines are here"
+    assert "note" not in rest
+
+
 @pytest.mark.parametrize(
     ("path", "kind"),
     [("none", "not_found"), (".", "is_directory"), ("/dev/zero", "not_a_file"), ("bin", "binary_file")],
@@ -197,6 +210,23 @@ async def test_write_file_makes_folders(model: Model, work: Path) -> None:
     said = await model("write_file", path="a/b/c.txt", content="é\n")
 
     assert said == {"path": f"{work}/a/b/c.txt", "written_bytes": 3, "created": True, "error": None}
+
+
+async def test_write_file_is_seen_as_a_whole_or_not_at_all(model: Model) -> None:
+    """A reader of the same place never finds it missing, empty or half written."""
+    await model("write_file", path="f", content="a" * 500_000)
+    watch = (
+        "while ! test -e stop; do head -c 1 f; wc -c < f; tail -c 1 f; done 2>&1 | grep -v '^[ab]*500000$' | tr -d ab"
+    )
+    watcher = (await model("terminal", command=watch, background=True))["process_id"]
+
+    for content in "ba" * 15:
+        await model("write_file", path="f", content=content * 500_000)
+    await model("terminal", command="touch stop")
+
+    ended = await model("process", action="wait", process_id=watcher)
+    assert (ended["status"], ended["output"].strip()) == ("ended", "")
+    assert (await model("terminal", command="ls -A"))["output"] == "f\nstop\n"
 
 
 async def test_patch_replaces_the_one_place(model: Model, work: Path) -> None:
@@ -226,6 +256,16 @@ async def test_patch_that_fits_nowhere_or_twice_changes_nothing(
     assert words in said["error"]
     assert model.last.error_kind == kind
     assert (work / "f").read_text() == "x = 1\nx = 1\n"
+
+
+async def test_patch_that_cannot_write_its_second_file_says_that_the_first_is_done(model: Model, work: Path) -> None:
+    (work / "a").write_text("old\n")
+    diff = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-old\n+new\n--- /dev/null\n+++ /proc/none/b\n@@ -0,0 +1 @@\n+hello\n"
+
+    said = await model("patch", mode="patch", patch=diff)
+
+    assert (work / "a").read_text() == "new\n"
+    assert said["error"].endswith(f"already patched: {work}/a")
 
 
 async def test_patch_applies_a_diff_to_several_files_or_to_none(model: Model, work: Path) -> None:

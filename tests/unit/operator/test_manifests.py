@@ -176,6 +176,25 @@ def test_runner_containers_satisfy_pod_security_restricted() -> None:
                 assert security["capabilities"] == {"drop": ["ALL"]}
 
 
+def test_sandboxes_meet_the_standard_that_the_run_names_and_install_always_the_strictest() -> None:
+    for standard, more in (("Baseline", {}), ("Restricted", {"runAsNonRoot": True})):
+        job = batch_job(subject(sandbox={"podSecurity": standard}), plan(2), plan(2).batches[0], 1)
+        pod = job["spec"]["template"]["spec"]
+        sandboxes = [c for c in pod["containers"] if c["name"] != names.RUNNER_CONTAINER]
+        for container in sandboxes:
+            dropped = ["ALL"] if standard == "Restricted" else ["NET_RAW"]
+            assert (
+                container["securityContext"]
+                == {
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"drop": dropped},
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                }
+                | more
+            )
+        assert pod["initContainers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
 def test_d05_every_container_carries_requests_and_limits_for_quotas() -> None:
     for pod in pods_of_all_jobs():
         for container in containers_of(pod):
