@@ -166,7 +166,7 @@ def _with_distribution(
     try:
         distribution = parse_distribution(config_map.value["data"][reference.key])
     except DistributionInvalid as error:
-        raise InvalidFile(file, [_problem(config_map.node, place, f"the distribution {error}")]) from error
+        raise InvalidFile(file, [_problem(config_map.node, place, str(error))]) from error
     resolved = run.model_copy(update={"spec": with_probabilities(run.spec, distribution)})
     found = spec_problems(resolved.spec, for_cluster=for_cluster)
     if not found:

@@ -138,6 +138,15 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class NoDistribution:
+    """Why the ConfigMap that the spec refers to gives no distribution."""
+
+    reason: Reason
+    """CONTAINER_CONFIG_ERROR: it is not there, and may come."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Shards:
     """The plan as it lies in ConfigMaps."""
 
@@ -166,6 +175,8 @@ class Observed:
     shards: Shards | None = None
     plan_log: PlanLog | None = None
     """Only read while there are no shards."""
+    no_distribution: NoDistribution | None = None
+    """None: the run's spec holds or names one; a reference was resolved."""
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     """By name of the Job that was refused, or whose pod was; or of a pod that cannot start."""
     model_hints: Mapping[str, ModelHint] = field(default_factory=dict)

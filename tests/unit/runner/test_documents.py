@@ -220,10 +220,10 @@ def test_a_distribution_that_lies_in_the_cluster_is_left_to_the_operator(tmp_pat
             f"{NOT_THERE}; add the key to it",
         ),
         ("  careful: {file: 1}", "13:3: data.careful: must be a text: put | behind the colon"),
-        ("  careful: 'file 1'", "13:3: data.careful: the distribution is no mapping; write toolsets and their"),
+        ("  careful: 'file 1'", "13:3: data.careful: is no mapping; write toolsets and their"),
         ("  careful: '{shell: 1}'", "13:3: data.careful: there is no toolset 'shell'; there are web, vision,"),
         ("  careful: '{file: 0}'", "13:3: data.careful: every toolset has probability 0"),
-        ("  careful: '{file: 101}'", "13:3: data.careful: the distribution file: must be at most 100; write"),
+        ("  careful: '{file: 101}'", "13:3: data.careful: file: must be at most 100; write"),
         (
             "  careful: '{file: 1, web: 1}'",
             "7:3: spec.distribution: these toolsets do not work: web (needs tools.web); meet what is missing, set",
