@@ -5,6 +5,7 @@ from ipaddress import ip_network
 
 from batchrun_api.availability import lacks
 from batchrun_api.conditions import Reason
+from batchrun_api.own_distribution import in_table_order, reference_of
 from batchrun_api.spec.model import NOT_IN_EXTRA_BODY, not_for_extra_body
 from batchrun_api.spec.run import BatchRunSpec
 from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS, Distribution
@@ -21,18 +22,20 @@ class SpecProblem:
 
 
 def distribution_of(spec: BatchRunSpec) -> Distribution | None:
-    """The probabilities that the spec asks for; None for a name that does not exist.
+    """The probabilities that the spec asks for, in the order in which ties are decided: TOOLSETS'.
 
-    In the order of TOOLSETS, for it decides a tie and the API server keeps no order of own ones.
+    None for a name that does not exist, and for what lies in a ConfigMap and was not put into the spec yet.
     """
     if isinstance(spec.distribution, dict):
-        own = spec.distribution
-        return {name: own[name] for name in (*TOOLSETS, *own) if name in own}
-    return DISTRIBUTIONS.get(spec.distribution)
+        return in_table_order(spec.distribution)
+    return DISTRIBUTIONS.get(spec.distribution) if isinstance(spec.distribution, str) else None
 
 
 def spec_problems(spec: BatchRunSpec, *, for_cluster: bool) -> list[SpecProblem]:
-    """Everything that keeps the spec from running. `for_cluster` adds the rules that only a cluster has."""
+    """Everything that keeps the spec from running. `for_cluster` adds the rules that only a cluster has.
+
+    Of a distribution that lies in a ConfigMap nothing is known here: it is judged when its probabilities are in.
+    """
     cluster_rules = [rule for rule in BatchRunSpec.rules if rule.cluster_only and rule.holds] if for_cluster else []
     return [
         *(SpecProblem((), rule.message) for rule in cluster_rules if rule.holds and not rule.holds(spec)),
@@ -82,6 +85,8 @@ def _range_problems(spec: BatchRunSpec) -> list[SpecProblem]:
 
 
 def _distribution_problems(spec: BatchRunSpec) -> list[SpecProblem]:
+    if reference_of(spec) is not None:
+        return []
     distribution = distribution_of(spec)
     if distribution is None:
         known = ", ".join(DISTRIBUTIONS)

@@ -12,6 +12,7 @@ from batchrun_operator.manifests.meta import Role
 from batchrun_operator.manifests.network_policy import Surroundings, policy_name
 from batchrun_operator.manifests.plan_shards import ShardsDamaged, read_shards, shard_count, shard_name
 from batchrun_operator.memory import RunMemory
+from batchrun_operator.own_distribution import with_distribution
 from batchrun_operator.ports import Api, Json
 from batchrun_operator.reconcile import timers
 from batchrun_operator.reconcile.attempts import Clock, runner_of
@@ -50,6 +51,7 @@ async def gather(
     """All that a decision needs. Raises KubeError: what cannot be read is not known."""
     run = read_run(raw_run)
     memory.belong_to(run.uid)
+    run, no_distribution = await with_distribution(api, run, memory)
     selector = f"{names.LABEL_RUN_UID}={run.uid}"
     jobs = read_jobs(await api.find("jobs", run.namespace, labels=selector))
     pods = read_pods(await api.find("pods", run.namespace, labels=selector))
@@ -67,6 +69,7 @@ async def gather(
         plan_log=plan_log,
         network=await _network(api, run, memory, clock, resolve) if is_planned and not run.is_finished else None,
         model_hints=await _model_hints(api, run, pods, memory, clock),
+        no_distribution=no_distribution,
         refusals=memory.refusals | await _said_in_events(api, run, jobs, pods, clock),
         first_seen=first_seen,
     )

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from batchrun_api.hints import ModelHint
 from batchrun_api.plan import Plan
+from batchrun_api.toolsets import Distribution
 from batchrun_operator.manifests.network_policy import Surroundings
 from batchrun_operator.reconcile.observed import PlanLog, Refusal
 from batchrun_operator.reconcile.timers import FirstSeen
@@ -21,6 +22,9 @@ class RunMemory:
     plan_id: str = ""
     plan: Plan | None = None
     """Of `plan_id`; its ConfigMaps never change."""
+    distribution: Distribution | None = None
+    """Of `distribution_plan_id`, as its immutable configuration has it, where the spec refers to a ConfigMap."""
+    distribution_plan_id: str = ""
     plan_log: PlanLog | None = None
     """What the log of `plan_log_pod` held; a finished container's log does not change."""
     plan_log_pod: str = ""

@@ -10,7 +10,9 @@ from pydantic import ValidationError
 
 from batchrun_api.checks import spec_problems
 from batchrun_api.conditions import Reason
+from batchrun_api.own_distribution import DistributionInvalid, parse_distribution, reference_of, with_probabilities
 from batchrun_api.spec import BatchRun
+from batchrun_api.spec.distribution import REFERENCE
 from batchrun_api.wording import plain_words
 from batchrun_runner.yaml_values import Loader, json_value, key_text
 
@@ -52,8 +54,9 @@ class RunFile:
 
 
 def load_run(file: Path, *, for_cluster: bool) -> RunFile:
-    """The one BatchRun of a file. `for_cluster` also applies the rules that only a cluster has.
+    """The one BatchRun of a file, with the probabilities of a distribution that lies in a ConfigMap of the file.
 
+    `for_cluster` also applies the rules that only a cluster has; there the ConfigMap may lie in the cluster alone.
     Raises InvalidFile where the API server or the operator would refuse it, or where there is not exactly one.
     """
     documents = _documents(file)
@@ -62,12 +65,10 @@ def load_run(file: Path, *, for_cluster: bool) -> RunFile:
         kinds = ", ".join(str(document.value.get("kind", "?")) for document in documents) or "nothing"
         message = f"the file must hold exactly one document of kind BatchRun, found {len(runs)} (kinds: {kinds})"
         raise InvalidFile(file, [Problem(1, 1, "", message)])
-    config_maps = {
-        metadata["name"]: document.value.get("data") or {}
-        for document in documents
-        if document.value.get("kind") == "ConfigMap" and "name" in (metadata := document.value.get("metadata") or {})
-    }
-    return RunFile(_checked(file, runs[0], for_cluster=for_cluster), config_maps)
+    config_maps = _config_maps(file, documents)
+    run = _checked(file, runs[0], for_cluster=for_cluster)
+    run = _with_distribution(file, runs[0], run, config_maps, for_cluster=for_cluster)
+    return RunFile(run, {name: document.value["data"] for name, document in config_maps.items()})
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,53 @@ def _checked(file: Path, document: _Document, *, for_cluster: bool) -> BatchRun:
         problems = [_problem(document.node, ("spec", *problem.path), problem.message) for problem in found]
         raise InvalidFile(file, problems, found[0].reason)
     return run
+
+
+def _with_distribution(
+    file: Path, document: _Document, run: BatchRun, config_maps: dict[str, _Document], *, for_cluster: bool
+) -> BatchRun:
+    """The run with the probabilities that its reference leads to, where it has one."""
+    reference = reference_of(run.spec)
+    if reference is None:
+        return run
+    config_map = config_maps.get(reference.name)
+    if config_map is None and for_cluster:
+        return run
+    if config_map is None or reference.key not in config_map.value["data"]:
+        message = f"there is no ConfigMap {reference.name} with the key {reference.key} in this file"
+        fix = "add the key to it" if config_map else "on one machine it must stand there as a document of its own"
+        raise InvalidFile(file, [_problem(document.node, ("spec", "distribution", REFERENCE), f"{message}; {fix}")])
+    place = ("data", reference.key)
+    try:
+        distribution = parse_distribution(config_map.value["data"][reference.key])
+    except DistributionInvalid as error:
+        raise InvalidFile(file, [_problem(config_map.node, place, str(error))]) from error
+    resolved = run.model_copy(update={"spec": with_probabilities(run.spec, distribution)})
+    found = spec_problems(resolved.spec, for_cluster=for_cluster)
+    if not found:
+        return resolved
+    if found[0].reason is Reason.TOOLSET_UNAVAILABLE:
+        raise InvalidFile(file, [_problem(document.node, ("spec", *found[0].path), found[0].message)], found[0].reason)
+    raise InvalidFile(file, [_problem(config_map.node, place, problem.message) for problem in found])
+
+
+def _config_maps(file: Path, documents: list[_Document]) -> dict[str, _Document]:
+    """By name; their data are texts, as the API server has it."""
+    found = {
+        metadata["name"]: _Document(document.node, document.value | {"data": document.value.get("data") or {}})
+        for document in documents
+        if document.value.get("kind") == "ConfigMap"
+        and isinstance(metadata := document.value.get("metadata"), dict)
+        and isinstance(metadata.get("name"), str)
+    }
+    for document in found.values():
+        if not isinstance(document.value["data"], dict):
+            raise InvalidFile(file, [_problem(document.node, ("data",), "must be a mapping (name: value)")])
+        for key, text in document.value["data"].items():
+            if not isinstance(text, str):
+                message = "must be a text: put | behind the colon, and the text below it"
+                raise InvalidFile(file, [_problem(document.node, ("data", key), message)])
+    return found
 
 
 def _problems(root: yaml.MappingNode, error: ValidationError) -> Iterator[Problem]:

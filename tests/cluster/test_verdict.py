@@ -135,6 +135,7 @@ GOOD: dict[str, Document | str] = {
             "prefillMessages": [MESSAGE],
         },
     ),
+    "distribution-from-config-map": at("distribution", CONFIG_MAP),
     "prefill-from-config-map": at("agent.prefillMessagesFrom", CONFIG_MAP),
     "text-longest-in-characters": at("agent.systemPrompt", "ü" * 32768),
     "network-internet-only": at("sandbox.network.mode", "InternetOnly"),
@@ -219,6 +220,14 @@ BAD: dict[str, Document | str] = {
     "distribution-half": at("distribution", {"terminal": 50.5}),
     "distribution-never": at("distribution", {"terminal": 0, "web": 0}),
     "distribution-empty": at("distribution", {}),
+    "distribution-from-nothing": at("distribution", {"configMapKeyRef": {}}),
+    "distribution-from-text": at("distribution", {"configMapKeyRef": "evens"}),
+    "distribution-from-no-key": at("distribution", {"configMapKeyRef": {"name": "a"}}),
+    "distribution-from-odd-key": at("distribution", {"configMapKeyRef": {"name": "a", "key": "a/b"}}),
+    "distribution-from-unknown-field": at(
+        "distribution", {"configMapKeyRef": {"name": "a", "key": "b", "optional": True}}
+    ),
+    "distribution-from-and-own": at("distribution", {**CONFIG_MAP, "terminal": 100}),
     "extra-body-stream": at("model.extraBody", {"stream": True}),
     "extra-body-temperature": at("model.extraBody", {"temperature": 1}),
     "extra-body-temperature-half": at("model.extraBody", {"top_k": 40, "temperature": 0.5}),

@@ -2,17 +2,17 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 
 from batchrun_api.spec.agent import Agent
 from batchrun_api.spec.base import ApiModel, Rule
 from batchrun_api.spec.dataset import Dataset
+from batchrun_api.spec.distribution import DistributionChoice
 from batchrun_api.spec.model import Model
 from batchrun_api.spec.output import Output
 from batchrun_api.spec.pod import PodTemplate
 from batchrun_api.spec.sandbox import Sandbox
 from batchrun_api.spec.tools import Tools
-from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS, WORKING_TOOLSETS
 
 API_GROUP = "batchrun.dev"
 API_VERSION = "v1alpha1"
@@ -20,7 +20,6 @@ KIND = "BatchRun"
 PLURAL = "batchruns"
 
 RUN_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-TOOLSET_NAME = r"^[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 METADATA_NAME = rf"^{_LABEL}(\.{_LABEL})*$"
 MOST_SAMPLES = 10**9
@@ -28,32 +27,7 @@ MOST_SAMPLES = 10**9
 _SEED_LIMIT = 2**53
 """The largest integer that every JSON reader takes exactly."""
 
-_OTHER_TOOLSETS = [name for name in TOOLSETS if name not in WORKING_TOOLSETS]
 RunName = Annotated[str, Field(min_length=1, max_length=100, pattern=RUN_NAME)]
-Probability = Annotated[int, Field(ge=0, le=100)]
-ToolsetName = Annotated[str, Field(min_length=1, max_length=63, pattern=TOOLSET_NAME)]
-Probabilities = Annotated[dict[ToolsetName, Probability], Field(min_length=1, max_length=64)]
-DISTRIBUTION_NAME = f"^({'|'.join(DISTRIBUTIONS)})$"
-# A structural schema has no union, but each check below looks at one kind of value only: the pattern at texts, the
-# others at maps. Unknown toolsets beside known ones, and values of other kinds, are left to `checks`.
-_DISTRIBUTION_SCHEMA = {
-    "x-kubernetes-preserve-unknown-fields": True,
-    "pattern": DISTRIBUTION_NAME,
-    "minProperties": 1,
-    "maxProperties": 64,
-    "properties": {
-        name: {"type": "integer", "minimum": 0, "maximum": 100, "description": f"Probability of {name} in percent."}
-        for name in TOOLSETS
-    },
-    "anyOf": [
-        {"required": [name], "properties": {name: {"minimum": 1}}} for name in (*WORKING_TOOLSETS, *_OTHER_TOOLSETS)
-    ],
-}
-DistributionChoice = Annotated[
-    Annotated[str, Field(min_length=1, max_length=63), Tag("name")] | Annotated[Probabilities, Tag("own")],
-    Discriminator(lambda value: "own" if isinstance(value, dict) else "name"),
-    WithJsonSchema(_DISTRIBUTION_SCHEMA),
-]
 
 
 class Filters(ApiModel):
@@ -106,7 +80,7 @@ class BatchRunSpec(ApiModel):
     prompts_per_pod: Annotated[int, Field(ge=1, le=100)] = 1
     """Prompts of a batch at the same time. They share the pod's network: two servers on one port would meet."""
     distribution: DistributionChoice = "default"
-    """Toolset distribution: a name (`batchrun distributions` lists them), or own probabilities in percent."""
+    """Toolset distribution: a name (`batchrun distributions`), own probabilities in percent, or a `configMapKeyRef`."""
     tools: Tools = Field(default_factory=Tools)
     """Tool settings."""
     model: Model = Field(default_factory=Model)

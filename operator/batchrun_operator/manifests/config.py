@@ -9,9 +9,9 @@ from batchrun_operator.manifests.meta import Manifest, Subject, metadata, run_la
 CONFIG_KEY = "run.json"
 
 
-def config_name(subject: Subject) -> str:
+def config_name(run_name: str, run_uid: str, plan_id: str) -> str:
     """Name of the ConfigMap that pods of this plan mount."""
-    return subject.child_name(f"config-{subject.plan_id}")
+    return names.child_name(run_name, run_uid, f"config-{plan_id}")
 
 
 def config_map(subject: Subject) -> Manifest:
@@ -28,7 +28,7 @@ def config_map(subject: Subject) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(subject, config_name(subject), labels),
+        "metadata": metadata(subject, config_name(subject.name, subject.uid, subject.plan_id), labels),
         "immutable": True,
         "data": {CONFIG_KEY: json.dumps(document, ensure_ascii=False, separators=(",", ":"), sort_keys=True)},
     }

@@ -49,9 +49,10 @@ def private_shm(name: str) -> Mounted:
 
 def run_config(subject: Subject) -> Mounted:
     """`run.json`."""
+    name = config_name(subject.name, subject.uid, subject.plan_id)
     volume = {
         "name": "config",
-        "configMap": {"name": config_name(subject), "items": [{"key": CONFIG_KEY, "path": CONFIG_KEY}]},
+        "configMap": {"name": name, "items": [{"key": CONFIG_KEY, "path": CONFIG_KEY}]},
     }
     return Mounted([volume], [mount("config", names.CONFIG_DIR, read_only=True)])
 

@@ -8,6 +8,7 @@ from batchrun_operator.reconcile.decision import Decision
 from batchrun_operator.reconcile.lifecycle import (
     begin_plan,
     clear_superseded,
+    need_distribution,
     obey_deadline,
     refuse_invalid_spec,
     stay_finished,
@@ -31,6 +32,7 @@ POLICIES: tuple[Policy, ...] = (
     obey_deadline,
     obey_suspend,
     clear_superseded,
+    need_distribution,
     make_plan,
     announce_plan,
     run_batches,

@@ -9,6 +9,9 @@ from batchrun_operator.reconcile.model_server import end_rate_limit
 from batchrun_operator.reconcile.suspending import resume
 from batchrun_operator.reconcile.worksheet import Worksheet
 
+_DISTRIBUTION_SECONDS = 10.0
+"""How often a missing ConfigMap is looked for: those of users are not watched."""
+
 
 def wait_for_knowledge(sheet: Worksheet) -> bool:
     """Nothing is decided about Jobs and pods that could not be listed, nor about a run that is being deleted."""
@@ -75,6 +78,19 @@ def clear_superseded(sheet: Worksheet) -> bool:
     message = f"waiting until {len(jobs)} Jobs and {len(pods)} pods of the previous plan are gone"
     sheet.progressing(True, Reason.SUPERSEDED, message, Phase.PENDING)
     sheet.look_again(sheet.limits.overdue_seconds)
+    return True
+
+
+def need_distribution(sheet: Worksheet) -> bool:
+    """A ConfigMap that is missing may still come, in one `kubectl apply` with the run; a wrong one ends the run."""
+    missing = sheet.observed.no_distribution
+    if missing is None:
+        return False
+    if missing.reason is Reason.CONTAINER_CONFIG_ERROR:
+        sheet.progressing(False, missing.reason, f"planning: {missing.message}", Phase.PENDING)
+        sheet.look_again(_DISTRIBUTION_SECONDS)
+    else:
+        fail(sheet, missing.reason, f"{missing.message}. Mend the ConfigMap or the spec")
     return True
 
 

@@ -151,6 +151,15 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class NoDistribution:
+    """Why the ConfigMap that the spec refers to gives no distribution."""
+
+    reason: Reason
+    """CONTAINER_CONFIG_ERROR: it is not there, and may come."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Shards:
     """The plan as it lies in ConfigMaps."""
 
@@ -202,6 +211,8 @@ class Observed:
     """Only read while there are no shards."""
     network: Network | None = None
     """Only looked at while there are batches to run."""
+    no_distribution: NoDistribution | None = None
+    """None: the run's spec holds or names one; a reference was resolved."""
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     """By name of the Job that was refused, or whose pod was; of a pod that cannot start; or of the NetworkPolicy."""
     model_hints: Mapping[str, ModelHint] = field(default_factory=dict)

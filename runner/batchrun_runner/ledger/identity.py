@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from batchrun_api.toolsets import DISTRIBUTIONS
+from batchrun_api.checks import distribution_of
 from batchrun_runner.dataset.keys import canonical_json, digest_of
 from batchrun_runner.settings import RunSettings
 
@@ -55,9 +55,7 @@ _SHOWN = ("model.name", "model.maxTokens", "model.sampling", "model.reasoning", 
 def configuration(settings: RunSettings) -> Configuration:
     """The configuration of a run. Limits, retries, resources, filters, numWorkers and baseURL are not part of it."""
     spec = settings.spec
-    probabilities = (
-        DISTRIBUTIONS.get(spec.distribution, {"": 0}) if isinstance(spec.distribution, str) else spec.distribution
-    )
+    probabilities = distribution_of(spec) or {}
     values: dict[str, Any] = {
         "model.name": spec.model.name,
         "model.maxTokens": spec.model.max_tokens,

@@ -6,7 +6,9 @@ from typing import Any
 
 import orjson
 
+from batchrun_api.checks import distribution_of
 from batchrun_api.messages import MergeResult
+from batchrun_api.spec import BatchRunSpec
 from batchrun_runner.dataset.keys import canonical_json
 from batchrun_runner.ledger.checkpoint import timestamp
 from batchrun_runner.merge.figures import (
@@ -60,7 +62,7 @@ def run_statistics(
     return Statistics(
         {
             "run_name": settings.run_name,
-            "distribution": distribution if isinstance(distribution, str) else canonical_json(distribution).decode(),
+            "distribution": distribution if isinstance(distribution, str) else _probabilities(spec),
             "total_prompts": result.total,
             "samples_per_prompt": spec.samples_per_prompt,
             # Batches that the data set makes, not files: a resumed run has the figures of an uninterrupted one.
@@ -102,6 +104,10 @@ def run_statistics(
             },
         }
     )
+
+
+def _probabilities(spec: BatchRunSpec) -> str:
+    return canonical_json(distribution_of(spec)).decode()
 
 
 def _pass_at_k(figures: Figures, result: MergeResult, passing: Sequence[Estimate]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from batchrun_api.checks import distribution_of
 from batchrun_api.conditions import Reason
 from batchrun_api.names import PREFILL_FILE
 from batchrun_api.outcomes import Reason as OutcomeReason
@@ -36,6 +37,8 @@ def read_settings(config: Path, environ: Mapping[str, str], *, prefill: Path = P
         raise ConfigurationInvalid(f"spec.agent.prefillMessagesFrom: the text {error}") from error
     if run.spec.output is None:
         raise ConfigurationInvalid("spec.output: is needed on a cluster; name the bucket in output.s3")
+    if distribution_of(run.spec) is None:
+        raise ConfigurationInvalid("spec.distribution: the operator did not put probabilities in its place")
     meta = run.metadata
     owner = Owner(meta.uid or "", meta.namespace or "", meta.name)
     settings = run_settings.from_batchrun(run, owner=owner, prefill_messages=messages, environ=environ)

@@ -72,7 +72,14 @@ def test_the_api_server_knows_the_distributions_and_the_bounds_of_own_probabilit
     assert all(re.match(node["pattern"], name) for name in DISTRIBUTIONS)
     assert not re.match(node["pattern"], "everything")
     assert node["minProperties"] == 1
-    assert (
-        node["properties"].keys() == set(TOOLSETS) == {name for option in node["anyOf"] for name in option["required"]}
-    )
-    assert {(field["minimum"], field["maximum"]) for field in node["properties"].values()} == {(0, 100)}
+    required = {name for option in node["anyOf"] for name in option["required"]}
+    assert node["properties"].keys() == {*TOOLSETS, "configMapKeyRef"} == required
+    bounds = {(node["properties"][name]["minimum"], node["properties"][name]["maximum"]) for name in TOOLSETS}
+    assert bounds == {(0, 100)}
+
+
+def test_the_api_server_knows_the_reference_to_a_distribution_as_the_model_has_it() -> None:
+    node = ROOT["properties"]["spec"]["properties"]["distribution"]["properties"]["configMapKeyRef"]
+    same = ROOT["properties"]["spec"]["properties"]["agent"]["properties"]["prefillMessagesFrom"]["properties"]
+
+    assert {**node, "description": ""} == {**same["configMapKeyRef"], "description": ""}

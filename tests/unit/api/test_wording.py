@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from batchrun_api import wording
 from batchrun_api.crd import custom_resource_definition
-from batchrun_api.spec import BatchRun, BatchRunSpec, run
+from batchrun_api.spec import BatchRun, BatchRunSpec, distribution
 from batchrun_api.wording import plain_words
 
 SPEC = custom_resource_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
@@ -106,7 +106,7 @@ def test_every_pattern_has_words() -> None:
 
     assert found
     # The models take any name of a distribution: `checks` lists those that there are.
-    assert found - {run.DISTRIBUTION_NAME} <= wording._PATTERNS.keys()
+    assert found - {distribution.DISTRIBUTION_NAME} <= wording._PATTERNS.keys()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from batchrun_api.toolsets import DISTRIBUTIONS
 from batchrun_operator.settings import from_environ
 
 REPO = Path(__file__).parents[3]
@@ -191,6 +192,7 @@ def test_a_busy_machine_restarts_no_operator_that_is_only_late() -> None:
 def test_distributions_are_installed_as_generated() -> None:
     data = render()["ConfigMap", "sys/batchrun-distributions"]["data"]["distributions.yaml"]
     assert yaml.safe_load(data) == yaml.safe_load((CHART / "files" / "distributions.yaml").read_text())
+    assert {name: entry["probabilities"] for name, entry in yaml.safe_load(data).items()} == DISTRIBUTIONS
     assert ("ConfigMap", "sys/batchrun-distributions") not in render("distributions.create=false")
 
 

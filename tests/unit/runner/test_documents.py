@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from batchrun_api.checks import distribution_of
+from batchrun_api.own_distribution import reference_of
 from batchrun_api.spec.model import Model
 from batchrun_runner.documents import InvalidFile, load_run
 
@@ -190,3 +192,86 @@ def test_a_file_that_is_no_run_is_refused_in_one_line(tmp_path: Path, text: str 
 def test_a_file_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match=r"none\.yaml:1: cannot be read: No such file"):
         load_run(tmp_path / "none.yaml", for_cluster=True)
+
+
+# ---- distributions that lie in a ConfigMap ----
+
+REFERRING = GOOD.replace("terminal_only", "{configMapKeyRef: {name: ours, key: careful}}")
+NOT_THERE = "7:18: spec.distribution.configMapKeyRef: there is no ConfigMap ours with the key careful in this file"
+
+
+def beside(data: str) -> str:
+    """The BatchRun of line 1 to 7, the ConfigMap from line 9 on."""
+    return f"{REFERRING}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: ours}}\ndata:\n{data}\n"
+
+
+@pytest.mark.parametrize("for_cluster", [True, False])
+@pytest.mark.parametrize(
+    "data", ["  careful: '{file: 30, terminal: 100}'", '  careful: \'{"file": 30, "terminal": 100}\'']
+)
+def test_a_distribution_of_the_file_stands_in_the_spec(tmp_path: Path, data: str, for_cluster: bool) -> None:
+    run = load_run(write(tmp_path, beside(data)), for_cluster=for_cluster).run
+
+    assert run.spec.distribution == {"file": 30, "terminal": 100}
+    assert list(distribution_of(run.spec) or ()) == ["terminal", "file"], "in the order of the table, as in a cluster"
+
+
+def test_a_distribution_that_lies_in_the_cluster_is_left_to_the_operator(tmp_path: Path) -> None:
+    run = load_run(write(tmp_path, REFERRING), for_cluster=True).run
+
+    assert reference_of(run.spec) is not None
+    [problem] = problems(tmp_path, REFERRING, for_cluster=False)
+    assert problem == f"{NOT_THERE}; on one machine it must stand there as a document of its own"
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (
+            "  other: '{file: 1}'",
+            f"{NOT_THERE}; add the key to it",
+        ),
+        ("  careful: {file: 1}", "13:3: data.careful: must be a text: put | behind the colon"),
+        ("  careful: 'file 1'", "13:3: data.careful: is no mapping; write toolsets and their"),
+        ("  careful: '{shell: 1}'", "13:3: data.careful: there is no toolset 'shell'; there are web, vision,"),
+        ("  careful: '{file: 0}'", "13:3: data.careful: every toolset has probability 0"),
+        ("  careful: '{file: 101}'", "13:3: data.careful: file: must be at most 100; write"),
+        (
+            "  careful: '{file: 1, web: 1}'",
+            "7:3: spec.distribution: these toolsets do not work: web (needs tools.web); meet what is missing, set",
+        ),
+    ],
+)
+@pytest.mark.parametrize("for_cluster", [True, False])
+def test_a_distribution_that_cannot_be_used_is_named_by_place_and_fix(
+    tmp_path: Path, data: str, expected: str, for_cluster: bool
+) -> None:
+    [problem] = problems(tmp_path, beside(data), for_cluster=for_cluster)
+
+    assert problem.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ("{configMapKeyRef: {name: ours}}", "7:18: spec.distribution.configMapKeyRef.key: is required"),
+        ("{configMapKeyRef: {name: ours, key: a/b}}", "must be the key of a Secret or ConfigMap"),
+        ("{configMapKeyRef: {name: ours, key: a}, file: 100}", "spec.distribution.file: there is no such field"),
+    ],
+)
+def test_a_reference_that_is_none_is_named_by_its_field(tmp_path: Path, choice: str, expected: str) -> None:
+    [problem] = problems(tmp_path, GOOD.replace("terminal_only", choice))
+
+    assert expected in problem
+
+
+@pytest.mark.parametrize("metadata", ["metadata: x", "metadata: {name: {a: b}}", "metadata: null"])
+def test_odd_config_maps_beside_the_run_give_no_traceback(tmp_path: Path, metadata: str) -> None:
+    file = write(tmp_path, f"{GOOD}---\nkind: ConfigMap\n{metadata}\n")
+    assert load_run(file, for_cluster=True).config_maps == {}
+
+
+def test_data_of_a_config_map_that_are_none_are_named_by_line(tmp_path: Path) -> None:
+    text = f"{GOOD}---\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: x\n"
+
+    assert problems(tmp_path, text) == ["11:1: data: must be a mapping (name: value)"]
