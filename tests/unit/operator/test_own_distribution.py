@@ -123,6 +123,18 @@ async def test_a_change_does_nothing_to_a_plan_that_was_begun(new: str | None, r
     assert world.plans_made == 1
 
 
+@pytest.mark.parametrize("calls", range(12))
+async def test_killed_at_any_call_and_changed_meanwhile_the_run_has_one_distribution(calls: int) -> None:
+    world = world_with(TEXT)
+    await world.operate(kill_after=calls)
+    began = [item for item in world.kube.all("configmaps") if "run.json" in item.get("data", {})]
+    put(world, {"careful": "{file: 7}"})
+    await world.settle()
+
+    assert world.condition("Complete") is not None
+    assert chosen(world) == ({"terminal": 100, "file": 30} if began else {"file": 7})
+
+
 async def test_a_change_acts_at_the_next_plan() -> None:
     world = world_with(TEXT)
     await world.settle()
