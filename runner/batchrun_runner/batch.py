@@ -2,12 +2,10 @@
 
 import asyncio
 import time
-import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 
 from batchrun_api.availability import available
 from batchrun_api.checks import distribution_of
@@ -29,6 +27,7 @@ from batchrun_runner.sandbox.preparing import prepare
 from batchrun_runner.sandbox.verifying import verify
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.stopping import Stop
+from batchrun_runner.text import fault_of_ours
 from batchrun_runner.tools.context import ToolLimits
 from batchrun_runner.tools.services import NO_SERVICES, ToolServices
 from batchrun_runner.tools.toolbox import SandboxToolbox
@@ -165,7 +164,7 @@ class Batch:
         except StopRun:
             raise
         except Exception as error:
-            return self._failed(row, Reason.INTERNAL, _place_and_kind(error))
+            return self._failed(row, Reason.INTERNAL, fault_of_ours(error))
 
     async def _agent_in(self, lease: SandboxLease, row: PromptRow) -> PromptResult:
         spec = self.settings.spec
@@ -225,14 +224,6 @@ class Batch:
             conversations=conversation(self.settings.spec.agent.system_prompt, row.prompt, []),
             sandbox_image=row.image or self.settings.spec.sandbox.image,
         )
-
-
-def _place_and_kind(error: Exception) -> str:
-    """What a report of the fault needs, without the words of an error, which may quote anything."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return (
-        f"a fault of batchrun, please report it: {type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}"
-    )
 
 
 async def _uninterrupted(work: Coroutine[None, None, None]) -> None:

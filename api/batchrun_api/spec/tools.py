@@ -5,11 +5,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from batchrun_api.spec.base import ApiModel, HttpURL, Rule, SecretKeyRef
+from batchrun_api.spec.tool_models import AddressRanges, ModelRef, Vision
 
-CIDR = r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$"
-AddressRange = Annotated[str, Field(min_length=4, max_length=64, pattern=CIDR)]
-
-TOOL_KEY_PURPOSES = ("web.search",)
+TOOL_KEY_PURPOSES = ("web.search", "vision")
 """What keys of tools are for: the names in `Tools.key_refs`."""
 WITH_KEY = ("Brave", "Tavily")
 """Search providers that nobody may ask without a key."""
@@ -52,7 +50,7 @@ class Web(ApiModel):
 
     search: WebSearch
     """Who answers searches."""
-    allowed_ranges: Annotated[list[AddressRange], Field(max_length=32)] = Field(default_factory=list)
+    allowed_ranges: AddressRanges = Field(default_factory=list)
     """Ranges of private addresses (10.1.0.0/16) in which pages may be read all the same. All others are refused."""
 
 
@@ -64,14 +62,25 @@ class Tools(ApiModel):
     web: Web | None = None
     """The toolset `web`. Left out: unavailable, and so is `browser`, which searches too."""
 
+    vision: Vision | None = None
+    """The toolset `vision`; {} asks the run's own model. Left out: unavailable."""
+
     def acting(self) -> dict[str, Any]:
         """What of it acts on results, for the configuration's digest; without toolsets as before there were any."""
         parts: dict[str, Any] = {"onUnavailable": self.on_unavailable}
         if self.web is not None:
             parts["web"] = {"provider": self.web.search.provider}
+        if self.vision is not None:
+            parts["vision"] = self.vision.acting()
         return parts
+
+    def model_refs(self) -> dict[str, ModelRef]:
+        """Models that tools ask besides the run's own, by what they are for."""
+        refs = {"vision": self.vision.model if self.vision else None}
+        return {purpose: ref for purpose, ref in refs.items() if ref is not None}
 
     def key_refs(self) -> dict[str, SecretKeyRef]:
         """Secrets of the tools, by what they are for."""
-        search = self.web.search if self.web else None
-        return {"web.search": search.api_key_secret_ref} if search and search.api_key_secret_ref else {}
+        refs = {"web.search": self.web.search.api_key_secret_ref if self.web else None}
+        refs |= {purpose: ref.api_key_secret_ref for purpose, ref in self.model_refs().items()}
+        return {purpose: ref for purpose, ref in refs.items() if ref is not None}

@@ -203,7 +203,7 @@ class _Run:
             tell = _teller(reporter)
             client = await stack.enter_async_context(ModelClient.from_settings(settings, tell))
             agent = Agent.from_settings(client, settings)
-            services = await stack.enter_async_context(open_services(settings))
+            services = await stack.enter_async_context(open_services(settings, client))
             engine = Engine(self._settings, self._store, agent, self._backend, reporter, self._stop, services)
             try:
                 await engine.run(plan)

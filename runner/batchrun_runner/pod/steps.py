@@ -111,8 +111,8 @@ class _BatchPod:
             for index, row in enumerate(rows):
                 if row.key in ends:
                     await sandboxes.retire(index, *ends[row.key])
-            services = await stack.enter_async_context(open_services(self._settings))
             client = await stack.enter_async_context(ModelClient.from_settings(self._settings, log_standstill))
+            services = await stack.enter_async_context(open_services(self._settings, client))
             batch = Batch(
                 number=self._number,
                 settings=self._settings,

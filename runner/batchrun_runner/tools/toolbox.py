@@ -6,6 +6,7 @@ from typing import Any
 
 from batchrun_api.outcomes import Reason
 from batchrun_runner.agent.errors import PromptFailed
+from batchrun_runner.records import Usage
 from batchrun_runner.sandbox.backend import SandboxLease
 from batchrun_runner.sandbox.errors import SandboxLost
 from batchrun_runner.tools import registry
@@ -35,3 +36,7 @@ class SandboxToolbox:
             return await registry.execute(name, arguments, self._context)
         except SandboxLost as error:
             raise PromptFailed(Reason.SANDBOX_LOST, str(error)) from error
+
+    def take_usage(self) -> Usage:
+        """What models that tools asked have used since the last time this was called."""
+        return self._context.take_usage()

@@ -1,0 +1,41 @@
+"""Models that tools ask, and the settings of the toolsets that ask them (docs/decisions/0018)."""
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from batchrun_api.spec.base import CIDR, ApiModel, HttpURL, Rule, SecretKeyRef, ShortText
+from batchrun_api.spec.model import BASE_URL_RULES
+
+AddressRange = Annotated[str, Field(min_length=4, max_length=64, pattern=CIDR)]
+AddressRanges = Annotated[list[AddressRange], Field(max_length=32)]
+
+
+class ModelRef(ApiModel):
+    """A model that a tool asks. The run's own key goes to the run's own base URL and to no other."""
+
+    name: ShortText
+    """Model name as its server knows it."""
+    base_url: Annotated[HttpURL | None, Field(alias="baseURL")] = None
+    """Base URL of an OpenAI-compatible API. Left out: the run's own (model.baseURL)."""
+    api_key_secret_ref: SecretKeyRef | None = None
+    """The API key. Left out: the run's own key at the run's own base URL, none at another one."""
+
+    rules: ClassVar[tuple[Rule, ...]] = BASE_URL_RULES
+
+    def is_at(self, own_base_url: str) -> bool:
+        """Whether it is asked at the run's own base URL."""
+        return self.base_url is None or self.base_url.rstrip("/") == own_base_url.rstrip("/")
+
+
+class Vision(ApiModel):
+    """The toolset `vision`: questions about pictures."""
+
+    model: ModelRef | None = None
+    """The model that looks at pictures. Left out: the run's own, which must take pictures then."""
+    allowed_ranges: AddressRanges = Field(default_factory=list)
+    """Ranges of private addresses (10.1.0.0/16) from which pictures may be fetched all the same. No others are."""
+
+    def acting(self) -> dict[str, Any]:
+        """What of it acts on results."""
+        return {"model": self.model.name} if self.model else {}
