@@ -1,0 +1,79 @@
+"""One run whose tools ask other models, and what its result must look like in both modes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.cluster.harness.images_api import ImagesAPI, picture
+from tests.cluster.harness.model import ModelServer
+from tests.cluster.harness.talk import calls_prompt, results
+
+ANSWER_USAGE = {"prompt_tokens": 100_000, "completion_tokens": 7}
+"""Of each answer of the second model: far more than the run's own model reports."""
+SCRIPT: list[dict[str, Any]] = [
+    {"match": "colour", "turns": [{"content": "It is red.", "usage": ANSWER_USAGE}]},
+    {"match": "locked", "turns": [{"status": 401}]},
+]
+"""For the second model."""
+
+
+def spec(api: ImagesAPI, second: ModelServer) -> dict[str, Any]:
+    """Fields over a spec that works otherwise; the server of pictures is opened, for it is on a private address."""
+    vision = {"model": {"name": "sees/well", "baseURL": second.base_url}, "allowedRanges": [f"{api.host}/32"]}
+    return {"distribution": {"terminal": 100, "file": 100, "vision": 100}, "tools": {"vision": vision}}
+
+
+def rows(api: ImagesAPI) -> list[dict[str, Any]]:
+    """The data set."""
+
+    def look(question: str, **where: str) -> tuple[str, dict[str, Any]]:
+        return "vision_analyze", {"question": question, **where}
+
+    prompts = {
+        "looks": calls_prompt(
+            "Look.",
+            look("Which colour has this file?", path="mine.png"),
+            look("Which colour has this address?", image_url=f"{api.url}/large.jpg"),
+        ),
+        "pries": calls_prompt(
+            "Pry.",
+            look("What?", image_url=f"{api.url}/to-metadata"),
+            look("What?", path="/etc/hostname"),
+            look("Is it locked?", path="mine.png"),
+            look("What?"),
+        ),
+    }
+    files = {"mine.png": {"base64": base64.b64encode(picture()).decode()}}
+    return [{"id": name, "prompt": prompt, "files": files} for name, prompt in prompts.items()]
+
+
+def judge(
+    api: ImagesAPI, second: ModelServer, result: Sequence[dict[str, Any]], objects: Mapping[str, bytes] | None = None
+) -> None:
+    """Results of the calls, their counts, their tokens, and what the servers were asked."""
+    found = {row["id"]: row for row in result}
+    assert {row["outcome"] for row in result} == {"completed"}
+    said = {name: results(row) for name, row in found.items()}
+
+    assert said["looks"] == [{"analysis": "It is red.", "error": None}] * 2
+    assert found["looks"]["tool_stats"]["vision_analyze"] == {"count": 2, "success": 2, "failure": 0}
+    assert found["looks"]["api_calls"] == 3
+    assert 200_000 < found["looks"]["usage"]["prompt_tokens"] < 250_000
+
+    metadata, text, locked, nothing = (answer["error"] for answer in said["pries"])
+    assert "169.254.169.254, which is not a public address" in metadata
+    assert "no picture that can be read" in text
+    assert "sees/well: InvalidCredentials: HTTP 401" in locked
+    assert "give either image_url or path" in nothing
+    assert found["pries"]["tool_error_counts"]["vision_analyze"] == 4
+    assert found["pries"]["usage"]["prompt_tokens"] < 100_000
+
+    seen = [body["messages"][0]["content"][1]["image_url"]["url"] for body in second.bodies if _is_look(body)]
+    assert {url.partition(",")[0] for url in seen} == {"data:image/png;base64", "data:image/jpeg;base64"}
+    assert all(body["model"] == "sees/well" for body in second.bodies if _is_look(body))
+
+
+def _is_look(body: dict[str, Any]) -> bool:
+    return isinstance(body["messages"][0]["content"], list)
