@@ -78,8 +78,12 @@ MEANT_FOR: dict[str, str] = {
 }
 """One line for each distribution, for people who choose."""
 
-WORKING_TOOLSETS: tuple[str, ...] = ("web", "vision", "terminal", "file")
+WORKING_TOOLSETS: tuple[str, ...] = ("web", "vision", "image_gen", "terminal", "file")
 """Toolsets that this version has; a test of the runner holds this to what is implemented."""
 
-NEEDS: dict[str, tuple[str, ...]] = {"web": ("tools.web",), "vision": ("tools.vision",)}
+NEEDS: dict[str, tuple[str, ...]] = {
+    "web": ("tools.web",),
+    "vision": ("tools.vision",),
+    "image_gen": ("tools.imageGen",),
+}
 """Fields of the spec without which a toolset is unavailable."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from batchrun_api.spec import base, dataset, output, pod, run, sandbox
+from batchrun_api.spec import base, dataset, output, pod, run, sandbox, tool_models
 
 _NAME = "small letters, digits, - and ., with a letter or digit at both ends"
 _PATTERNS = {
@@ -21,6 +21,7 @@ _PATTERNS = {
     run.TOOLSET_NAME: "must be a toolset's name: small letters, digits, - and _",
     run.METADATA_NAME: f"must be a Kubernetes name: {_NAME}",
     base.CIDR: "must be a range of addresses: 10.1.0.0/16, fd00:1::/32",
+    tool_models.IMAGE_SIZE: "must be a size in pixels such as 1024x1024, or auto",
     sandbox.IMAGE_PREFIX: "must begin with a registry and hold no tag: docker.io/library, mirror.example.com:5000/hub",
     sandbox.QUANTITY: "must be an amount such as 500m, 2 or 512Mi",
 }

@@ -173,7 +173,7 @@ class Batch:
             command_seconds=spec.sandbox.command_timeout_seconds,
             max_command_seconds=spec.sandbox.command_timeout_seconds,
         )
-        toolbox = SandboxToolbox(lease, toolsets, limits, row.env, self.services)
+        toolbox = SandboxToolbox(lease, toolsets, limits, row.env, self.services, row.key)
         result = await self.agent.within(row).run(row, toolbox, toolsets)
         image = row.image or spec.sandbox.image
         return replace(result, sandbox_image=image, boot_id=lease.sandbox.hello.boot_id)

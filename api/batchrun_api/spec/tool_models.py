@@ -7,6 +7,7 @@ from pydantic import Field
 from batchrun_api.spec.base import CIDR, ApiModel, HttpURL, Rule, SecretKeyRef, ShortText
 from batchrun_api.spec.model import BASE_URL_RULES
 
+IMAGE_SIZE = r"^(auto|[1-9][0-9]{0,4}x[1-9][0-9]{0,4})$"
 AddressRange = Annotated[str, Field(min_length=4, max_length=64, pattern=CIDR)]
 AddressRanges = Annotated[list[AddressRange], Field(max_length=32)]
 
@@ -39,3 +40,16 @@ class Vision(ApiModel):
     def acting(self) -> dict[str, Any]:
         """What of it acts on results."""
         return {"model": self.model.name} if self.model else {}
+
+
+class ImageGen(ApiModel):
+    """The toolset `image_gen`: pictures from descriptions."""
+
+    model: ModelRef
+    """The model that makes pictures, at a server with OpenAI's images API."""
+    size: Annotated[str, Field(min_length=3, max_length=16, pattern=IMAGE_SIZE)] | None = None
+    """Size where the agent asks for none: 1024x1024, or auto. Left out: the server's own."""
+
+    def acting(self) -> dict[str, Any]:
+        """What of it acts on results."""
+        return {"model": self.model.name, **({"size": self.size} if self.size else {})}

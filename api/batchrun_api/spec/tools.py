@@ -5,9 +5,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from batchrun_api.spec.base import ApiModel, HttpURL, Rule, SecretKeyRef
-from batchrun_api.spec.tool_models import AddressRanges, ModelRef, Vision
+from batchrun_api.spec.tool_models import AddressRanges, ImageGen, ModelRef, Vision
 
-TOOL_KEY_PURPOSES = ("web.search", "vision")
+TOOL_KEY_PURPOSES = ("web.search", "vision", "image_gen")
 """What keys of tools are for: the names in `Tools.key_refs`."""
 WITH_KEY = ("Brave", "Tavily")
 """Search providers that nobody may ask without a key."""
@@ -64,6 +64,8 @@ class Tools(ApiModel):
 
     vision: Vision | None = None
     """The toolset `vision`; {} asks the run's own model. Left out: unavailable."""
+    image_gen: ImageGen | None = None
+    """The toolset `image_gen`. Left out: unavailable."""
 
     def acting(self) -> dict[str, Any]:
         """What of it acts on results, for the configuration's digest; without toolsets as before there were any."""
@@ -72,11 +74,16 @@ class Tools(ApiModel):
             parts["web"] = {"provider": self.web.search.provider}
         if self.vision is not None:
             parts["vision"] = self.vision.acting()
+        if self.image_gen is not None:
+            parts["imageGen"] = self.image_gen.acting()
         return parts
 
     def model_refs(self) -> dict[str, ModelRef]:
         """Models that tools ask besides the run's own, by what they are for."""
-        refs = {"vision": self.vision.model if self.vision else None}
+        refs = {
+            "vision": self.vision.model if self.vision else None,
+            "image_gen": self.image_gen.model if self.image_gen else None,
+        }
         return {purpose: ref for purpose, ref in refs.items() if ref is not None}
 
     def key_refs(self) -> dict[str, SecretKeyRef]:

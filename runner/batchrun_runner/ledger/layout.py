@@ -20,6 +20,8 @@ LEDGER_INDEX = "ledger/index.jsonl"
 PARTS = "parts/"
 PLANS = "plans/"
 CONFIGS = "configs/"
+IMAGES = "images/"
+"""Pictures that tools made."""
 
 _STARTED = ".started"
 _WRITER = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -76,6 +78,11 @@ def plan_summary(plan_id: str) -> str:
 def configuration_file(digest: str) -> str:
     """Parts of one configuration."""
     return f"{CONFIGS}{digest}.json"
+
+
+def image_file(key: str, number: int) -> str:
+    """The picture of one prompt with this number, from 1."""
+    return f"{IMAGES}{key}/{number}.png"
 
 
 def batch_number(key: str) -> int | None:

@@ -112,7 +112,7 @@ class _BatchPod:
                 if row.key in ends:
                     await sandboxes.retire(index, *ends[row.key])
             client = await stack.enter_async_context(ModelClient.from_settings(self._settings, log_standstill))
-            services = await stack.enter_async_context(open_services(self._settings, client))
+            services = await stack.enter_async_context(open_services(self._settings, client, self._store))
             batch = Batch(
                 number=self._number,
                 settings=self._settings,

@@ -12,11 +12,13 @@ from batchrun_api.spec.model import Model
 from batchrun_api.spec.tool_models import ModelRef
 from batchrun_runner.model.errors import ModelError
 from batchrun_runner.model.reply import Finish
+from batchrun_runner.prompt_keys import sample_of
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.tools.context import ToolContext, ToolErrorKind, ToolFailure
 
 if TYPE_CHECKING:
     from batchrun_runner.model.client import ModelClient
+    from batchrun_runner.model.images import GeneratedImage
 
 T = TypeVar("T")
 _ECHOED_DATA = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
@@ -35,7 +37,7 @@ class AskedModel:
 
     async def answer(self, messages: list[dict[str, Any]], context: ToolContext) -> str:
         """The text of its answer. Raises ToolFailure; what it used is counted for the prompt either way."""
-        reply = await self.within_time(self.client.query(messages, []))
+        reply = await self._within_time(self.client.query(messages, [], sample=sample_of(context.key)))
         context.usage += reply.usage
         text = reply.text.strip()
         if reply.finish is Finish.FILTERED:
@@ -44,7 +46,13 @@ class AskedModel:
             raise self._failure(Reason.EMPTY_REPLY, "the answer is empty")
         return f"{text}\n{_CUT}" if reply.finish is Finish.CUT else text
 
-    async def within_time(self, asked: Awaitable[T]) -> T:
+    async def image(self, prompt: str, size: str, context: ToolContext) -> "GeneratedImage":
+        """A picture that it makes. Raises ToolFailure."""
+        image = await self._within_time(self.client.image(prompt, size))
+        context.usage += image.usage
+        return image
+
+    async def _within_time(self, asked: Awaitable[T]) -> T:
         """What comes of a call. Raises ToolFailure where it fails for good or takes too long."""
         try:
             async with asyncio.timeout(self.seconds) as limit:

@@ -86,6 +86,8 @@ class ToolContext:
     read_up_to: dict[str, int] = field(default_factory=dict)
     """Bytes of each background process's output that the model has seen."""
     start_cwd: str = ""
+    key: str = ""
+    """The prompt's (docs/decisions/0004)."""
     usage: Usage = field(default_factory=Usage)
     """Of the models that this prompt's tools asked."""
 

@@ -26,7 +26,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture that was unpacked and packed again; nothing but its pixels is left."""
+    """A picture that can be unpacked."""
 
     media_type: str
     data: bytes
@@ -35,7 +35,10 @@ class Picture:
 
 
 def for_model(data: bytes) -> Picture:
-    """The picture, upright and on white, of at most 1568 pixels a side. Takes up to a second. Raises ToolFailure."""
+    """The picture, upright and on white, of at most 1568 pixels a side, and nothing of it but its pixels.
+
+    Takes up to a second. Raises ToolFailure.
+    """
     with _ONE_AT_A_TIME, _told_apart():
         image = _opened(data)
         is_photo = image.format == "JPEG"
@@ -46,6 +49,18 @@ def for_model(data: bytes) -> Picture:
         if png and len(png) <= _MOST_PNG_BYTES:
             return Picture("image/png", png, *image.size)
         return Picture("image/jpeg", _packed(image, "JPEG"), *image.size)
+
+
+def as_png(data: bytes) -> Picture:
+    """The picture as PNG, unchanged where it is one. Raises ToolFailure."""
+    with _ONE_AT_A_TIME, _told_apart():
+        image = _opened(data)
+        is_png = image.format == "PNG"
+        # What is broken shows only here.
+        image.load()
+        if not is_png:
+            data = _packed(image.convert("RGBA" if image.has_transparency_data else "RGB"), "PNG")
+        return Picture("image/png", data, *image.size)
 
 
 class _told_apart:  # noqa: N801 - a context manager reads as a function

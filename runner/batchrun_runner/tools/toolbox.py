@@ -24,10 +24,11 @@ class SandboxToolbox:
         limits: ToolLimits,
         env: Mapping[str, str] = MappingProxyType({}),
         services: ToolServices = NO_SERVICES,
+        key: str = "",
     ) -> None:
-        """`env`: the row's own variables. `services`: what all prompts share."""
+        """`env`: the row's own variables. `services`: what all prompts share. `key`: the prompt's."""
         names = registry.tools_of(toolsets)
-        self._context = ToolContext(lease.sandbox, lease.cwd, names, limits, env, services)
+        self._context = ToolContext(lease.sandbox, lease.cwd, names, limits, env, services, key=key)
         self.schemas: list[dict[str, Any]] = registry.schemas(names)
 
     async def execute(self, name: str, arguments: dict[str, Any]) -> ToolResult:

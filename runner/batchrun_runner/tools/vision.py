@@ -44,10 +44,10 @@ async def analyze(arguments: AnalyzeArguments, context: ToolContext) -> ToolResu
     if arguments.path:
         data = await read_file(context.sandbox, arguments.path, context.cwd)
     elif arguments.image_url.lower().startswith("data:"):
-        data = _of_data_url(arguments.image_url)
+        data = of_data_url(arguments.image_url)
     else:
         async with vision.pictures.within_limits():
-            data = (await vision.pictures.fetch(arguments.image_url, _refuses)).body
+            data = (await vision.pictures.fetch(arguments.image_url, refuses)).body
     picture = await asyncio.to_thread(for_model, data)
     answer = await vision.model.answer(_question(arguments.question, picture), context)
     return result({"analysis": shortened_bytes(answer, context.limits.read_bytes), "error": None})
@@ -65,18 +65,21 @@ async def read_file(sandbox: Sandbox, path: str, cwd: str) -> bytes:
             return bytes(data)
 
 
-def _of_data_url(url: str) -> bytes:
+def of_data_url(url: str) -> bytes:
+    """What a data URL holds. Raises ToolFailure."""
     head, comma, data = url.partition(",")
     if not comma:
-        raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, "image_url: this data URL has no comma")
+        raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, "this data URL has no comma")
     try:
         raw = unquote_to_bytes(data)
         return base64.b64decode(raw, validate=True) if head.lower().endswith(";base64") else raw
     except binascii.Error as error:
-        raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, f"image_url: the data is no base64: {error}") from error
+        raise ToolFailure(
+            ToolErrorKind.INVALID_ARGUMENTS, f"the data of this data URL is no base64: {error}"
+        ) from error
 
 
-def _refuses(content_type: str) -> str:
+def refuses(content_type: str) -> str:
     """What a server calls a stream of bytes may be a picture; its content decides."""
     unsaid = {"", "application/octet-stream", "binary/octet-stream"}
     wanted = content_type.startswith("image/") or content_type in unsaid

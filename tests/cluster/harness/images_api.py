@@ -25,8 +25,9 @@ def picture(width: int = 40, height: int = 30, color: str = "red", form: str = "
 class ImagesAPI:
     """`base_url` while the context is open; what POST /v1/images/generations answers goes by the prompt's first word.
 
-    url: by an address here; elsewhere: by one that is not public; refuse, break, empty: as they say; anything else: in
-    the answer. GET: /red.png, /large.jpg (4000 x 3000), /text, /to-metadata.
+    url, jpeg: by an address here; elsewhere, moved: by one that is not public; empty, junk, broken: without a picture;
+    refuse, break: as they say; anything else: in the answer. GET: /red.png, /large.jpg (4000 x 3000), /text,
+    /to-metadata.
     """
 
     def __init__(self, host: str) -> None:
@@ -92,6 +93,8 @@ class ImagesAPI:
             "moved": (200, {"data": [{"url": f"{self.url}/to-metadata"}]}),
             "empty": (200, {"data": []}),
             "junk": (200, {"data": [{"b64_json": base64.b64encode(b"no picture").decode()}]}),
+            "jpeg": (200, {"data": [{"url": f"{self.url}/large.jpg"}]}),
+            "broken": (200, {"data": [{"b64_json": "%%%"}]}),
             "refuse": (400, {"error": {"message": "not with us", "code": "content_policy_violation"}}),
             "break": (501, {"error": {"message": "out of paint"}}),
         }

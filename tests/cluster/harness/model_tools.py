@@ -22,7 +22,9 @@ SCRIPT: list[dict[str, Any]] = [
 def spec(api: ImagesAPI, second: ModelServer) -> dict[str, Any]:
     """Fields over a spec that works otherwise; the server of pictures is opened, for it is on a private address."""
     vision = {"model": {"name": "sees/well", "baseURL": second.base_url}, "allowedRanges": [f"{api.host}/32"]}
-    return {"distribution": {"terminal": 100, "file": 100, "vision": 100}, "tools": {"vision": vision}}
+    image_gen = {"model": {"name": "paints/well", "baseURL": api.base_url}, "size": "64x64"}
+    drawn = ("terminal", "file", "vision", "image_gen")
+    return {"distribution": dict.fromkeys(drawn, 100), "tools": {"vision": vision, "imageGen": image_gen}}
 
 
 def rows(api: ImagesAPI) -> list[dict[str, Any]]:
@@ -30,6 +32,9 @@ def rows(api: ImagesAPI) -> list[dict[str, Any]]:
 
     def look(question: str, **where: str) -> tuple[str, dict[str, Any]]:
         return "vision_analyze", {"question": question, **where}
+
+    def paint(prompt: str) -> tuple[str, dict[str, Any]]:
+        return "image_generate", {"prompt": prompt}
 
     prompts = {
         "looks": calls_prompt(
@@ -44,15 +49,21 @@ def rows(api: ImagesAPI) -> list[dict[str, Any]]:
             look("Is it locked?", path="mine.png"),
             look("What?"),
         ),
+        "paints": calls_prompt(
+            "Paint.",
+            paint("A green square."),
+            paint("url please"),
+            paint("refuse this"),
+            ("terminal", {"command": "cat images/1.png | wc -c"}),
+            look("Which colour has what I made?", path="images/2.png"),
+        ),
     }
     files = {"mine.png": {"base64": base64.b64encode(picture()).decode()}}
     return [{"id": name, "prompt": prompt, "files": files} for name, prompt in prompts.items()]
 
 
-def judge(
-    api: ImagesAPI, second: ModelServer, result: Sequence[dict[str, Any]], objects: Mapping[str, bytes] | None = None
-) -> None:
-    """Results of the calls, their counts, their tokens, and what the servers were asked."""
+def judge(api: ImagesAPI, second: ModelServer, result: Sequence[dict[str, Any]], objects: Mapping[str, bytes]) -> None:
+    """Results of the calls, their counts, their tokens, and what the servers were asked; `objects` by key."""
     found = {row["id"]: row for row in result}
     assert {row["outcome"] for row in result} == {"completed"}
     said = {name: results(row) for name, row in found.items()}
@@ -69,6 +80,20 @@ def judge(
     assert "give either image_url or path" in nothing
     assert found["pries"]["tool_error_counts"]["vision_analyze"] == 4
     assert found["pries"]["usage"]["prompt_tokens"] < 100_000
+
+    painted = said["paints"]
+    key = found["paints"]["key"]
+    assert [answer.get("object") for answer in painted[:2]] == [f"images/{key}/1.png", f"images/{key}/2.png"]
+    assert (painted[0]["width"], painted[0]["height"]) == (64, 64)
+    assert "paints/well: ContentFiltered" in painted[2]["error"]
+    made = [objects[f"images/{key}/{number}.png"] for number in (1, 2)]
+    assert made == [picture(64, 64, "green"), picture()]
+    assert int(painted[3]["output"]) == len(made[0])
+    assert painted[4]["analysis"] == "It is red."
+    assert found["paints"]["tool_stats"]["image_generate"] == {"count": 3, "success": 2, "failure": 1}
+    assert found["paints"]["usage"]["completion_tokens"] > 4000
+    assert found["paints"]["usage"]["calls_without_usage"] == 1
+    assert not any(base64.b64encode(data) in str(result).encode() for data in made)
 
     seen = [body["messages"][0]["content"][1]["image_url"]["url"] for body in second.bodies if _is_look(body)]
     assert {url.partition(",")[0] for url in seen} == {"data:image/png;base64", "data:image/jpeg;base64"}

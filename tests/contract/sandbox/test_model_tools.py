@@ -15,7 +15,10 @@ from batchrun_runner import settings as run_settings
 from batchrun_runner.demo_model.script import parse_script
 from batchrun_runner.demo_model.server import DemoModel
 from batchrun_runner.model.client import ModelClient
+from batchrun_runner.records import Usage
 from batchrun_runner.sandbox.backend import SandboxLease
+from batchrun_runner.storage.errors import StorageFull
+from batchrun_runner.storage.folder import FolderStore
 from batchrun_runner.tools.context import ToolContext, ToolLimits, ToolResult
 from batchrun_runner.tools.registry import TOOLS, execute
 from batchrun_runner.tools.services import open_services
@@ -47,20 +50,29 @@ class Lab:
 
 
 @pytest.fixture
-async def lab(lease: SandboxLease) -> AsyncIterator[Lab]:
+def store(tmp_path: Path) -> FolderStore:
+    return FolderStore(tmp_path)
+
+
+@pytest.fixture
+async def lab(lease: SandboxLease, store: FolderStore) -> AsyncIterator[Lab]:
     async with AsyncExitStack() as stack:
         demo = await stack.enter_async_context(DemoModel(script=SCRIPT, keep=10))
         api = stack.enter_context(ImagesAPI("127.0.0.1"))
         spec = {
             "dataset": {"inline": '{"prompt": "a"}'},
             "model": {"name": "own", "baseURL": demo.base_url},
-            "tools": {"vision": {"allowedRanges": ["127.0.0.1/32"]}},
+            "tools": {
+                "vision": {"allowedRanges": ["127.0.0.1/32"]},
+                "imageGen": {"model": {"name": "paints", "baseURL": api.base_url}, "size": "64x64"},
+            },
         }
         document = {"apiVersion": "batchrun.dev/v1alpha1", "kind": "BatchRun", "metadata": {"name": "r"}, "spec": spec}
         settings = run_settings.from_batchrun(BatchRun.model_validate(document), environ={})
         own = await stack.enter_async_context(ModelClient.from_settings(settings))
-        services = await stack.enter_async_context(open_services(settings, own))
-        yield Lab(ToolContext(lease.sandbox, lease.cwd, tuple(TOOLS), LIMITS, services=services), demo, api)
+        services = await stack.enter_async_context(open_services(settings, own, store))
+        context = ToolContext(lease.sandbox, lease.cwd, tuple(TOOLS), LIMITS, services=services, key="k-0-0")
+        yield Lab(context, demo, api)
 
 
 @pytest.fixture
@@ -104,7 +116,7 @@ async def test_a_picture_is_taken_from_a_file_an_address_or_a_data_url(lab: Lab,
         ({"image_url": "http://[::ffff:10.0.0.1]/a.png"}, "address_refused", "10.0.0.1"),
         ({"image_url": "file:///etc/passwd"}, "invalid_arguments", "only http and https"),
         ({"image_url": "data:image/png;base64"}, "invalid_arguments", "no comma"),
-        ({"image_url": "data:image/png;base64,%%%"}, "invalid_arguments", "no base64"),
+        ({"image_url": "data:image/png;base64,%%%"}, "invalid_arguments", "is no base64"),
         ({"image_url": "data:,hello"}, "unsupported_content", "no picture"),
         ({}, "invalid_arguments", "either image_url or path"),
         ({"path": "text", "image_url": "data:,"}, "invalid_arguments", "either image_url or path"),
@@ -130,3 +142,99 @@ async def test_a_long_answer_is_cut_where_a_file_would_be(lab: Lab) -> None:
 
     assert len(said["analysis"].encode()) <= LIMITS.read_bytes
     assert said["analysis"].startswith("red red")
+
+
+async def test_a_picture_lands_in_the_sandbox_and_in_the_output_folder_and_the_result_names_both(
+    lab: Lab, work: Path, store: FolderStore
+) -> None:
+    said = await lab("image_generate", prompt="An otter.")
+
+    assert said == {
+        "path": str(work / "images/1.png"),
+        "object": "images/k-0-0/1.png",
+        "width": 64,
+        "height": 64,
+        "error": None,
+    }
+    assert (work / "images/1.png").read_bytes() == store.get("images/k-0-0/1.png").body == picture(64, 64, "green")
+    assert lab.api.asked == [{"model": "paints", "prompt": "An otter.", "n": 1, "size": "64x64"}]
+    assert lab.api.keys == [None]
+    assert lab.context.take_usage() == Usage(prompt_tokens=30, completion_tokens=4000)
+
+
+async def test_nothing_is_overwritten_neither_in_the_sandbox_nor_in_the_output_folder(
+    lab: Lab, work: Path, store: FolderStore
+) -> None:
+    (work / "images").mkdir()
+    (work / "images/1.png").write_text("of the task")
+    store.put("images/k-0-0/2.png", b"of an earlier try")
+    paths = [(await lab("image_generate", prompt="An otter.", size="auto"))["object"] for _ in range(2)]
+
+    assert paths == ["images/k-0-0/3.png", "images/k-0-0/4.png"]
+    assert (work / "images/1.png").read_text() == "of the task"
+    assert store.get("images/k-0-0/2.png").body == b"of an earlier try"
+    assert [body["size"] for body in lab.api.asked] == ["auto", "auto"]
+
+
+async def test_pictures_lie_where_the_task_began_wherever_the_terminal_is(lab: Lab, work: Path) -> None:
+    await lab("terminal", command="mkdir deep && cd deep")
+
+    assert (await lab("image_generate", prompt="An otter."))["path"] == str(work / "images/1.png")
+
+
+async def test_a_picture_at_the_servers_own_address_is_fetched_without_the_key(
+    lab: Lab, work: Path, store: FolderStore
+) -> None:
+    assert (await lab("image_generate", prompt="url"))["error"] is None
+    assert (work / "images/1.png").read_bytes() == picture()
+    assert lab.api.fetched == [("/red.png", None)]
+    assert lab.context.take_usage() == Usage(calls_without_usage=1)
+
+
+async def test_a_picture_in_another_form_is_made_a_png(lab: Lab, work: Path) -> None:
+    said = await lab("image_generate", prompt="jpeg")
+
+    assert (said["width"], said["height"]) == (4000, 3000)
+    assert (work / "images/1.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "kind", "words"),
+    [
+        ("elsewhere", "address_refused", "169.254.169.254"),
+        ("moved", "unreachable", "more than 0 redirects"),
+        ("empty", "provider_error", "paints: ProviderError: the answer has no picture"),
+        ("broken", "provider_error", "the picture in the answer is no base64"),
+        ("junk", "unsupported_content", "no picture that can be read"),
+        ("refuse", "provider_error", "paints: ContentFiltered: HTTP 400: not with us"),
+        ("break", "provider_error", "HTTP 501: out of paint"),
+        ("", "invalid_arguments", "prompt"),
+    ],
+)
+async def test_what_brings_no_picture_says_why_asks_once_and_leaves_nothing(
+    lab: Lab, work: Path, store: FolderStore, prompt: str, kind: str, words: str
+) -> None:
+    said = await lab("image_generate", prompt=prompt)
+
+    assert words in said["error"]
+    assert lab.last.error_kind == kind
+    assert len(lab.api.asked) == (1 if prompt else 0)
+    assert not (work / "images").exists()
+    assert list(store.listing("images/")) == []
+
+
+async def test_sizes_that_are_none_are_refused(lab: Lab) -> None:
+    assert "size" in (await lab("image_generate", prompt="An otter.", size="huge"))["error"]
+
+
+async def test_a_store_that_fails_is_a_failure_of_the_tool(
+    lab: Lab, work: Path, store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> str:
+        raise StorageFull("secret place")
+
+    monkeypatch.setattr(FolderStore, "put", full)
+    said = await lab("image_generate", prompt="An otter.")
+
+    assert said == {"error": "the picture could not be stored (StorageFull)"}
+    assert not (work / "images").exists()
