@@ -21,5 +21,8 @@ def test_tools_ask_their_models_with_keys_of_their_own(runs: Runs, node_address:
         objects = {key: runs.bucket.read(f"{run.prefix}/{key}") for key in keys}
 
         model_tools.judge(api, second, run.rows(), objects)
-        assert {headers.get("authorization") for headers in second.headers} == {f"Bearer {key}"}
+        keys_by_model = dict(model_tools.keys_by_model(second))
+        assert keys_by_model.pop("sees/well") == f"Bearer {key}"
+        assert set(keys_by_model) == {"refers/well", "refers/too", "sums/up"}
+        assert set(keys_by_model.values()) == set(api.keys) == {None}
     assert not any(key in str(headers) for headers in runs.model.headers)

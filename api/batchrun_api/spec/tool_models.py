@@ -8,6 +8,7 @@ from batchrun_api.spec.base import CIDR, ApiModel, HttpURL, Rule, SecretKeyRef, 
 from batchrun_api.spec.model import BASE_URL_RULES
 
 IMAGE_SIZE = r"^(auto|[1-9][0-9]{0,4}x[1-9][0-9]{0,4})$"
+MOST_REFERENCE_MODELS = 8
 AddressRange = Annotated[str, Field(min_length=4, max_length=64, pattern=CIDR)]
 AddressRanges = Annotated[list[AddressRange], Field(max_length=32)]
 
@@ -53,3 +54,30 @@ class ImageGen(ApiModel):
     def acting(self) -> dict[str, Any]:
         """What of it acts on results."""
         return {"model": self.model.name, **({"size": self.size} if self.size else {})}
+
+
+class MixtureOfAgents(ApiModel):
+    """The toolset `moa`: several models answer a problem, one makes the best of their answers."""
+
+    reference_models: Annotated[list[ModelRef], Field(min_length=1, max_length=MOST_REFERENCE_MODELS)]
+    """Models that answer first, all at the same time. It is enough that one of them answers."""
+    aggregator: ModelRef | None = None
+    """The model that reads their answers and writes the final one. Left out: the run's own."""
+
+    def acting(self) -> dict[str, Any]:
+        """What of it acts on results."""
+        aggregator = {"aggregator": self.aggregator.name} if self.aggregator else {}
+        return {"referenceModels": [ref.name for ref in self.reference_models], **aggregator}
+
+    def refs(self) -> dict[str, ModelRef | None]:
+        """All its models by what they are for: moa.0, moa.1, ..., moa.aggregator; None: the run's own."""
+        references = {reference_purpose(number): ref for number, ref in enumerate(self.reference_models)}
+        return {**references, MOA_AGGREGATOR: self.aggregator}
+
+
+MOA_AGGREGATOR = "moa.aggregator"
+
+
+def reference_purpose(number: int) -> str:
+    """What a reference model's key is for; `number` from 0."""
+    return f"moa.{number}"

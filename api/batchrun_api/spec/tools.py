@@ -5,9 +5,24 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from batchrun_api.spec.base import ApiModel, HttpURL, Rule, SecretKeyRef
-from batchrun_api.spec.tool_models import AddressRanges, ImageGen, ModelRef, Vision
+from batchrun_api.spec.tool_models import (
+    MOA_AGGREGATOR,
+    MOST_REFERENCE_MODELS,
+    AddressRanges,
+    ImageGen,
+    MixtureOfAgents,
+    ModelRef,
+    Vision,
+    reference_purpose,
+)
 
-TOOL_KEY_PURPOSES = ("web.search", "vision", "image_gen")
+TOOL_KEY_PURPOSES = (
+    "web.search",
+    "vision",
+    "image_gen",
+    *(reference_purpose(number) for number in range(MOST_REFERENCE_MODELS)),
+    MOA_AGGREGATOR,
+)
 """What keys of tools are for: the names in `Tools.key_refs`."""
 WITH_KEY = ("Brave", "Tavily")
 """Search providers that nobody may ask without a key."""
@@ -67,6 +82,9 @@ class Tools(ApiModel):
     image_gen: ImageGen | None = None
     """The toolset `image_gen`. Left out: unavailable."""
 
+    mixture_of_agents: MixtureOfAgents | None = None
+    """The toolset `moa`. Left out: unavailable."""
+
     def acting(self) -> dict[str, Any]:
         """What of it acts on results, for the configuration's digest; without toolsets as before there were any."""
         parts: dict[str, Any] = {"onUnavailable": self.on_unavailable}
@@ -76,6 +94,8 @@ class Tools(ApiModel):
             parts["vision"] = self.vision.acting()
         if self.image_gen is not None:
             parts["imageGen"] = self.image_gen.acting()
+        if self.mixture_of_agents is not None:
+            parts["mixtureOfAgents"] = self.mixture_of_agents.acting()
         return parts
 
     def model_refs(self) -> dict[str, ModelRef]:
@@ -83,6 +103,7 @@ class Tools(ApiModel):
         refs = {
             "vision": self.vision.model if self.vision else None,
             "image_gen": self.image_gen.model if self.image_gen else None,
+            **(self.mixture_of_agents.refs() if self.mixture_of_agents else {}),
         }
         return {purpose: ref for purpose, ref in refs.items() if ref is not None}
 

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from batchrun_api.spec.tool_models import ImageGen, Vision
+from batchrun_api.spec.tool_models import ImageGen, MixtureOfAgents, Vision
 from batchrun_api.spec.tools import Web
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.storage.store import ObjectStore
@@ -50,12 +50,21 @@ class ImageGenServices:
 
 
 @dataclass(frozen=True, slots=True)
+class MoaServices:
+    """The toolset `moa`."""
+
+    references: "tuple[AskedModel, ...]"
+    aggregator: "AskedModel"
+
+
+@dataclass(frozen=True, slots=True)
 class ToolServices:
     """None: that toolset is unavailable, and its tools are never offered."""
 
     web: WebServices | None = None
     vision: VisionServices | None = None
     image_gen: ImageGenServices | None = None
+    moa: MoaServices | None = None
 
 
 NO_SERVICES = ToolServices()
@@ -76,6 +85,7 @@ async def open_services(settings: RunSettings, own: "ModelClient", store: Object
             web=_web(tools.web, settings, stack) if tools.web else None,
             vision=await _vision(tools.vision, models, stack) if tools.vision else None,
             image_gen=await _image_gen(tools.image_gen, settings, models, store, stack) if tools.image_gen else None,
+            moa=await _moa(tools.mixture_of_agents, models) if tools.mixture_of_agents else None,
         )
 
 
@@ -110,6 +120,11 @@ async def _image_gen(
         of_others=_pictures([], stack),
         store=store,
     )
+
+
+async def _moa(moa: MixtureOfAgents, models: "AskedModels") -> MoaServices:
+    *references, aggregator = [await models.of(purpose, ref) for purpose, ref in moa.refs().items()]
+    return MoaServices(tuple(references), aggregator)
 
 
 def _pictures(allowed_ranges: Iterable[str], stack: AsyncExitStack, redirects: int = 5) -> "Fetcher":

@@ -15,6 +15,7 @@ ANSWER_USAGE = {"prompt_tokens": 100_000, "completion_tokens": 7}
 SCRIPT: list[dict[str, Any]] = [
     {"match": "colour", "turns": [{"content": "It is red.", "usage": ANSWER_USAGE}]},
     {"match": "locked", "turns": [{"status": 401}]},
+    {"match": "problem", "turns": [{"content": "It is solved.", "usage": ANSWER_USAGE}]},
 ]
 """For the second model."""
 
@@ -23,8 +24,12 @@ def spec(api: ImagesAPI, second: ModelServer) -> dict[str, Any]:
     """Fields over a spec that works otherwise; the server of pictures is opened, for it is on a private address."""
     vision = {"model": {"name": "sees/well", "baseURL": second.base_url}, "allowedRanges": [f"{api.host}/32"]}
     image_gen = {"model": {"name": "paints/well", "baseURL": api.base_url}, "size": "64x64"}
-    drawn = ("terminal", "file", "vision", "image_gen")
-    return {"distribution": dict.fromkeys(drawn, 100), "tools": {"vision": vision, "imageGen": image_gen}}
+    references = [{"name": name, "baseURL": second.base_url} for name in ("refers/well", "refers/too")]
+    moa: dict[str, Any] = {"referenceModels": [*references, {"name": "refers/never", "baseURL": f"{api.url}/none"}]}
+    moa["aggregator"] = {"name": "sums/up", "baseURL": second.base_url}
+    drawn = ("terminal", "file", "vision", "image_gen", "moa")
+    tools = {"vision": vision, "imageGen": image_gen, "mixtureOfAgents": moa}
+    return {"distribution": dict.fromkeys(drawn, 100), "tools": tools}
 
 
 def rows(api: ImagesAPI) -> list[dict[str, Any]]:
@@ -58,6 +63,8 @@ def rows(api: ImagesAPI) -> list[dict[str, Any]]:
             look("Which colour has what I made?", path="images/2.png"),
         ),
     }
+    mixes = [("mixture_of_agents", {"problem": problem}) for problem in ("A problem.", "A locked problem.")]
+    prompts["mixes"] = calls_prompt("Mix.", *mixes)
     files = {"mine.png": {"base64": base64.b64encode(picture()).decode()}}
     return [{"id": name, "prompt": prompt, "files": files} for name, prompt in prompts.items()]
 
@@ -95,9 +102,24 @@ def judge(api: ImagesAPI, second: ModelServer, result: Sequence[dict[str, Any]],
     assert found["paints"]["usage"]["calls_without_usage"] == 1
     assert not any(base64.b64encode(data) in str(result).encode() for data in made)
 
+    solved, unsolved = said["mixes"]
+    assert (solved["answer"], solved["models"]) == ("It is solved.", ["refers/well", "refers/too"])
+    assert solved["not_answered"] == ["refers/never: ModelNotFound: HTTP 404: no such path"]
+    assert "none of the reference models answered: refers/well: InvalidCredentials" in unsolved["error"]
+    assert found["mixes"]["tool_stats"]["mixture_of_agents"] == {"count": 2, "success": 1, "failure": 1}
+    assert 300_000 < found["mixes"]["usage"]["prompt_tokens"] < 400_000
+    asked = [body["model"] for body in second.bodies if body["messages"][-1]["content"] == "A problem."]
+    assert sorted(asked) == ["refers/too", "refers/well", "sums/up"]
+
     seen = [body["messages"][0]["content"][1]["image_url"]["url"] for body in second.bodies if _is_look(body)]
     assert {url.partition(",")[0] for url in seen} == {"data:image/png;base64", "data:image/jpeg;base64"}
     assert all(body["model"] == "sees/well" for body in second.bodies if _is_look(body))
+
+
+def keys_by_model(second: ModelServer) -> set[tuple[str, str | None]]:
+    """Which model was asked with which Authorization header."""
+    asked = zip(second.bodies, second.headers, strict=True)
+    return {(body["model"], headers.get("authorization")) for body, headers in asked}
 
 
 def _is_look(body: dict[str, Any]) -> bool:

@@ -46,7 +46,10 @@ def test_a_key_of_a_tools_own_goes_to_its_model_and_is_kept_nowhere(place: Workp
         place.spec(**model_tools.spec(api, second))
         done = place.run("--sandbox", "process", environ=environment(**keys))
         assert done.returncode == 0
-        assert {headers["authorization"] for headers in second.headers} == {"Bearer sk-of-the-eyes-alone-02"}
+        keys_by_model = dict(model_tools.keys_by_model(second))
+        assert keys_by_model.pop("sees/well") == f"Bearer {keys['BATCHRUN_TOOL_KEY_VISION']}"
+        assert set(keys_by_model) == {"refers/well", "refers/too", "sums/up"}
+        assert set(keys_by_model.values()) == set(api.keys) == {f"Bearer {keys['OPENAI_API_KEY']}"}
         assert all(key is None for _, key in api.fetched)
     kept = b"".join(place.objects().values()) + done.stdout.encode() + done.stderr.encode()
     assert not [key for key in keys.values() if key.encode() in kept]

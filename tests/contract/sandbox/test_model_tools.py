@@ -1,5 +1,6 @@
 """Tools that ask other models, on a real sandbox and real servers, call by call."""
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ from tests.cluster.harness.images_api import ImagesAPI, picture
 
 from batchrun_api.spec import BatchRun
 from batchrun_runner import settings as run_settings
+from batchrun_runner.demo_model.http import Request, Response
 from batchrun_runner.demo_model.script import parse_script
 from batchrun_runner.demo_model.server import DemoModel
 from batchrun_runner.model.client import ModelClient
@@ -23,6 +25,7 @@ from batchrun_runner.tools.context import ToolContext, ToolLimits, ToolResult
 from batchrun_runner.tools.registry import TOOLS, execute
 from batchrun_runner.tools.services import open_services
 
+SPENT = {"prompt_tokens": 10, "completion_tokens": 1}
 LIMITS = ToolLimits(read_bytes=2000)
 SCRIPT = parse_script(
     [{"match": "long", "turns": [{"content": "red " * 1000}]}, {"match": "", "turns": [{"content": "red"}]}]
@@ -65,6 +68,7 @@ async def lab(lease: SandboxLease, store: FolderStore) -> AsyncIterator[Lab]:
             "tools": {
                 "vision": {"allowedRanges": ["127.0.0.1/32"]},
                 "imageGen": {"model": {"name": "paints", "baseURL": api.base_url}, "size": "64x64"},
+                "mixtureOfAgents": {"referenceModels": [{"name": name} for name in ("one", "two", "three")]},
             },
         }
         document = {"apiVersion": "batchrun.dev/v1alpha1", "kind": "BatchRun", "metadata": {"name": "r"}, "spec": spec}
@@ -238,3 +242,105 @@ async def test_a_store_that_fails_is_a_failure_of_the_tool(
 
     assert said == {"error": "the picture could not be stored (StorageFull)"}
     assert not (work / "images").exists()
+
+
+def answers(demo: DemoModel, **by_model: dict[str, Any]) -> None:
+    """What each model answers from now on: its name stands in no prompt, so they are told apart by the request."""
+    play = demo._respond
+
+    def respond(request: Request) -> Response:
+        body = json.loads(request.body)
+        turn = by_model.get(body["model"], {"content": f"of {body['model']}"})
+        demo.play(parse_script([{"match": "", "turns": [{"usage": SPENT, **turn}]}]))
+        return play(request)
+
+    demo._respond = respond  # type: ignore[method-assign]
+
+
+def of_model(lab: Lab, name: str) -> list[list[dict[str, Any]]]:
+    """The messages that a model got."""
+    return [body["messages"] for body in lab.demo.bodies if body["model"] == name]
+
+
+async def test_reference_models_answer_and_the_runs_own_model_makes_one_answer_of_them(lab: Lab) -> None:
+    answers(lab.demo, own={"content": "the best of all"})
+    said = await lab("mixture_of_agents", problem="P or NP?")
+
+    assert said == {"answer": "the best of all", "models": ["one", "two", "three"], "error": None}
+    question = {"role": "user", "content": "P or NP?"}
+    assert all(of_model(lab, name) == [[question]] for name in ("one", "two", "three"))
+    ((system, asked),) = of_model(lab, "own")
+    assert asked == question
+    assert system["content"].endswith("Answer 1:\nof one\n\nAnswer 2:\nof two\n\nAnswer 3:\nof three")
+    assert lab.context.take_usage() == Usage(prompt_tokens=40, completion_tokens=4)
+
+
+async def test_failures_are_tolerated_down_to_one_answer_and_named(lab: Lab) -> None:
+    answers(lab.demo, one={"status": 401}, three={"content": "", "reasoning": "hm"})
+    said = await lab("mixture_of_agents", problem="P or NP?")
+
+    assert (said["answer"], said["models"]) == ("of own", ["two"])
+    assert [words.partition(": HTTP")[0] for words in said["not_answered"]] == [
+        "one: InvalidCredentials",
+        "three: EmptyReply: the answer is empty",
+    ]
+    assert lab.context.take_usage().prompt_tokens == 30, "an empty answer is paid for, a refused request is not"
+
+
+async def test_when_no_reference_model_answers_all_are_named_and_the_last_model_is_not_asked(lab: Lab) -> None:
+    answers(lab.demo, **{name: {"status": 400 + number} for number, name in enumerate(("one", "two", "three"))})
+    said = await lab("mixture_of_agents", problem="P or NP?")
+
+    assert said["error"].startswith("none of the reference models answered: one: InvalidRequest: HTTP 400")
+    assert "; two: InvalidCredentials: HTTP 401" in said["error"]
+    assert lab.last.error_kind == "provider_error"
+    assert of_model(lab, "own") == []
+
+
+async def test_where_the_last_model_fails_so_does_the_call_and_what_was_used_counts(lab: Lab) -> None:
+    answers(lab.demo, own={"status": 404})
+    said = await lab("mixture_of_agents", problem="P or NP?")
+
+    assert said["error"].startswith("own: ModelNotFound")
+    assert lab.context.take_usage().prompt_tokens == 30
+
+
+async def test_a_fault_of_ours_over_one_answer_leaves_the_others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = ModelClient.query
+
+    async def faulty(self: ModelClient, *arguments: Any, **options: Any) -> Any:
+        if self._fields["model"] == "two":
+            raise KeyError("SECRET")
+        return await query(self, *arguments, **options)
+
+    monkeypatch.setattr(ModelClient, "query", faulty)
+    answers(lab.demo)
+    said = await lab("mixture_of_agents", problem="P or NP?")
+
+    assert said["models"] == ["one", "three"]
+    assert "two: a fault of batchrun, please report it: KeyError" in said["not_answered"][0]
+    assert "SECRET" not in lab.last.content
+
+
+async def test_reference_models_are_asked_at_the_same_time(lab: Lab) -> None:
+    under_way, most = 0, 0
+    query = ModelClient.query
+    all_here = asyncio.Event()
+
+    async def counted(self: ModelClient, *arguments: Any, **options: Any) -> Any:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        if self._fields["model"] != "own":
+            all_here.set() if under_way == 3 else None
+            await asyncio.wait_for(all_here.wait(), 10)
+        try:
+            return await query(self, *arguments, **options)
+        finally:
+            under_way -= 1
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ModelClient, "query", counted)
+        answers(lab.demo)
+        assert (await lab("mixture_of_agents", problem="P or NP?"))["error"] is None
+    assert most == 3
