@@ -3,6 +3,8 @@
 import io
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,7 +41,7 @@ def for_model(data: bytes) -> Picture:
 
     Takes up to a second. Raises ToolFailure.
     """
-    with _ONE_AT_A_TIME, _told_apart():
+    with _ONE_AT_A_TIME, _blaming_the_file():
         image = _opened(data)
         is_photo = image.format == "JPEG"
         image.draft("RGB", (MOST_SIDE, MOST_SIDE))
@@ -53,7 +55,7 @@ def for_model(data: bytes) -> Picture:
 
 def as_png(data: bytes) -> Picture:
     """The picture as PNG, unchanged where it is one. Raises ToolFailure."""
-    with _ONE_AT_A_TIME, _told_apart():
+    with _ONE_AT_A_TIME, _blaming_the_file():
         image = _opened(data)
         is_png = image.format == "PNG"
         # What is broken shows only here.
@@ -63,16 +65,16 @@ def as_png(data: bytes) -> Picture:
         return Picture("image/png", data, *image.size)
 
 
-class _told_apart:  # noqa: N801 - a context manager reads as a function
+@contextmanager
+def _blaming_the_file() -> Iterator[None]:
     """Whatever a broken file makes of Pillow is that file's fault."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, ToolFailure):
-            raise ToolFailure(
-                ToolErrorKind.UNSUPPORTED_CONTENT, f"the picture is damaged ({type(error).__name__})"
-            ) from error
+    try:
+        yield
+    except ToolFailure:
+        raise
+    except Exception as error:
+        message = f"the picture is damaged ({type(error).__name__})"
+        raise ToolFailure(ToolErrorKind.UNSUPPORTED_CONTENT, message) from error
 
 
 def _opened(data: bytes) -> "Image":
