@@ -1,5 +1,7 @@
 """Which toolsets work in a run, from its spec alone (docs/decisions/0017)."""
 
+from pydantic.alias_generators import to_snake
+
 from batchrun_api.spec.run import BatchRunSpec
 from batchrun_api.toolsets import NEEDS, TOOLSETS, WORKING_TOOLSETS
 
@@ -23,4 +25,4 @@ def available(spec: BatchRunSpec) -> frozenset[str]:
 
 
 def _is_set(spec: BatchRunSpec, field: str) -> bool:
-    return getattr(spec.tools, field.removeprefix("tools.")) is not None
+    return getattr(spec.tools, to_snake(field.removeprefix("tools."))) is not None

@@ -76,11 +76,12 @@ def _extra_body_problems(spec: BatchRunSpec) -> list[SpecProblem]:
 def _range_problems(spec: BatchRunSpec) -> list[SpecProblem]:
     """A schema can say what a range looks like, not whether its bits fit."""
     problems = []
-    for text in spec.tools.web.allowed_ranges if spec.tools.web else ():
-        try:
-            ip_network(text)
-        except ValueError as error:
-            problems.append(SpecProblem(("tools", "web", "allowedRanges"), f"{text} is no range: {error}"))
+    for name, toolset in (("web", spec.tools.web), ("vision", spec.tools.vision)):
+        for text in toolset.allowed_ranges if toolset else ():
+            try:
+                ip_network(text)
+            except ValueError as error:
+                problems.append(SpecProblem(("tools", name, "allowedRanges"), f"{text} is no range: {error}"))
     return problems
 
 

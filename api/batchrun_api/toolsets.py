@@ -78,8 +78,13 @@ MEANT_FOR: dict[str, str] = {
 }
 """One line for each distribution, for people who choose."""
 
-WORKING_TOOLSETS: tuple[str, ...] = ("web", "terminal", "file")
+WORKING_TOOLSETS: tuple[str, ...] = ("web", "vision", "image_gen", "terminal", "file", "moa")
 """Toolsets that this version has; a test of the runner holds this to what is implemented."""
 
-NEEDS: dict[str, tuple[str, ...]] = {"web": ("tools.web",)}
+NEEDS: dict[str, tuple[str, ...]] = {
+    "web": ("tools.web",),
+    "vision": ("tools.vision",),
+    "image_gen": ("tools.imageGen",),
+    "moa": ("tools.mixtureOfAgents",),
+}
 """Fields of the spec without which a toolset is unavailable."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from batchrun_api.spec import base, dataset, distribution, output, pod, run, sandbox, tools
+from batchrun_api.spec import base, dataset, distribution, output, pod, run, sandbox, tool_models
 
 _NAME = "small letters, digits, - and ., with a letter or digit at both ends"
 _PATTERNS = {
@@ -20,7 +20,8 @@ _PATTERNS = {
     run.RUN_NAME: "must begin with a letter or digit and hold letters, digits, ., _ and - only",
     distribution.TOOLSET_NAME: "must be a toolset's name: small letters, digits, - and _",
     run.METADATA_NAME: f"must be a Kubernetes name: {_NAME}",
-    tools.CIDR: "must be a range of addresses: 10.1.0.0/16, fd00:1::/32",
+    base.CIDR: "must be a range of addresses: 10.1.0.0/16, fd00:1::/32",
+    tool_models.IMAGE_SIZE: "must be a size in pixels such as 1024x1024, or auto",
     sandbox.IMAGE_PREFIX: "must begin with a registry and hold no tag: docker.io/library, mirror.example.com:5000/hub",
     sandbox.QUANTITY: "must be an amount such as 500m, 2 or 512Mi",
 }

@@ -2,12 +2,10 @@
 
 import asyncio
 import time
-import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 
 from batchrun_api.availability import available
 from batchrun_api.checks import distribution_of
@@ -34,6 +32,7 @@ from batchrun_runner.sandbox.verifying import verify
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.stopping import Stop
 from batchrun_runner.storage.errors import StorageError
+from batchrun_runner.text import fault_of_ours
 from batchrun_runner.tools.context import ToolLimits
 from batchrun_runner.tools.services import NO_SERVICES, ToolServices
 from batchrun_runner.tools.toolbox import SandboxToolbox
@@ -168,7 +167,7 @@ class Batch:
         except (StopRun, StorageError):
             raise
         except Exception as error:
-            return self._failed(row, Reason.INTERNAL, _place_and_kind(error))
+            return self._failed(row, Reason.INTERNAL, fault_of_ours(error))
 
     async def _agent_in(self, lease: SandboxLease, row: PromptRow) -> PromptResult:
         spec = self.settings.spec
@@ -177,7 +176,7 @@ class Batch:
             command_seconds=spec.sandbox.command_timeout_seconds,
             max_command_seconds=spec.sandbox.command_timeout_seconds,
         )
-        toolbox = SandboxToolbox(lease, toolsets, limits, row.env, self.services)
+        toolbox = SandboxToolbox(lease, toolsets, limits, row.env, self.services, row.key)
         result = await _with_cause(lease, await self.agent.within(row).run(row, toolbox, toolsets))
         image = row.image or spec.sandbox.image
         return replace(result, sandbox_image=image, boot_id=lease.sandbox.hello.boot_id)
@@ -274,14 +273,6 @@ async def _with_cause(lease: SandboxLease | None, result: PromptResult) -> Promp
     if cause is None:
         return result
     return replace(result, reason=cause.reason, message=f"{cause.message} ({result.message})")
-
-
-def _place_and_kind(error: Exception) -> str:
-    """What a report of the fault needs, without the words of an error, which may quote anything."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return (
-        f"a fault of batchrun, please report it: {type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}"
-    )
 
 
 async def _uninterrupted(work: Coroutine[None, None, None]) -> None:

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from batchrun_api.names import ENV_API_KEY, ENV_EPHEMERAL_SYSTEM_PROMPT, tool_key_variable
 from batchrun_api.spec import BatchRun, BatchRunSpec, PrefillMessage
+from batchrun_api.spec.tool_models import ModelRef
 from batchrun_api.spec.tools import TOOL_KEY_PURPOSES
 from batchrun_api.wording import plain_words
 
@@ -34,7 +35,7 @@ class RunSettings:
     api_key: str | None = field(default=None, repr=False)
     """None: the server needs no key."""
     tool_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Keys of the tools' servers, by purpose (`web.search`)."""
+    """Keys of the tools' servers, by purpose (`web.search`, `vision`)."""
     ephemeral_system_prompt: str | None = field(default=None, repr=False)
     prefill_messages: tuple[PrefillMessage, ...] = field(default=(), repr=False)
 
@@ -47,6 +48,18 @@ class RunSettings:
             self.ephemeral_system_prompt,
             *(message.content for message in self.prefill_messages),
         ]
+
+    def key_for(self, purpose: str, ref: ModelRef | None) -> str | None:
+        """The key for a model that a tool asks (None: the run's own model), or None where none is to be sent.
+
+        The run's own key goes to the run's own base URL and to no other.
+        """
+        if ref is None:
+            return self.api_key
+        if purpose in self.tool_keys:
+            return self.tool_keys[purpose]
+        is_own = ref.api_key_secret_ref is None and ref.is_at(self.spec.model.base_url)
+        return self.api_key if is_own else None
 
 
 def key_variable(base_url: str) -> str:

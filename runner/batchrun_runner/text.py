@@ -1,5 +1,8 @@
 """Text for every reader: encodable, in one line, and in right grammar."""
 
+import traceback
+from pathlib import Path
+
 
 def clean_text(text: str) -> str:
     """The text with lone halves of surrogate pairs replaced by U+FFFD; two halves that fit become one character."""
@@ -27,3 +30,11 @@ def one_line(text: str, limit_chars: int = 300) -> str:
         return line
     head = limit_chars // 3
     return f"{line[:head]} … {line[head + 3 - limit_chars :]}"
+
+
+def fault_of_ours(error: Exception) -> str:
+    """What a report of the fault needs, without the words of an error, which may quote anything."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"a fault of batchrun, please report it: {type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}"
+    )

@@ -80,6 +80,7 @@ OBJECT_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 DATA_KEY = r"^[-._a-zA-Z0-9]+$"
 HTTP_URL = rf"^{WEB_ADDRESS}$"
 NO_NUL = r"^[^\x00]*$"
+CIDR = r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$"
 
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=OBJECT_NAME)]
 DataKey = Annotated[str, Field(min_length=1, max_length=253, pattern=DATA_KEY)]

@@ -14,6 +14,23 @@ _WITHOUT_USER_PATTERN = "^https?://[^/?#@]*([/?#].*)?$"
 _WITHOUT_QUERY_PATTERN = "^[^?#]*$"
 """In the common ground of Python's and CEL's expressions."""
 
+# `has`, for the API server judges the default {} of `model` before it fills in what lies below it.
+BASE_URL_RULES: tuple[Rule, ...] = (
+    Rule(
+        cel=f"!has(self.baseURL) || self.baseURL.matches('{_WITHOUT_USER_PATTERN}')",
+        message="baseURL must not hold a user name or password, for it is shown and logged: put the key into the "
+        "Secret of apiKeySecretRef (on one machine: into OPENAI_API_KEY)",
+        holds=lambda self: self.base_url is None or re.search(_WITHOUT_USER_PATTERN, self.base_url) is not None,
+    ),
+    Rule(
+        cel=f"!has(self.baseURL) || self.baseURL.matches('{_WITHOUT_QUERY_PATTERN}')",
+        message="baseURL must not hold a query or fragment, for paths are added at its end: leave out what begins "
+        "with ? or # (Azure OpenAI needs no api-version at https://NAME.openai.azure.com/openai/v1)",
+        holds=lambda self: self.base_url is None or re.search(_WITHOUT_QUERY_PATTERN, self.base_url) is not None,
+    ),
+)
+"""For every object with a `baseURL` of an OpenAI-compatible API."""
+
 NOT_IN_EXTRA_BODY = {
     "model": "use model.name",
     "messages": "the agent makes them; use agent.systemPrompt or agent.prefillMessages",
@@ -148,19 +165,7 @@ class Model(ApiModel):
     """How long a server that is down is waited for, in seconds, before the waiting prompts fail and later run again."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            # The API server judges the default {} before it fills in what lies below it.
-            cel=f"!has(self.baseURL) || self.baseURL.matches('{_WITHOUT_USER_PATTERN}')",
-            message="baseURL must not hold a user name or password, for it is shown and logged: put the key into the "
-            "Secret of apiKeySecretRef (on one machine: into OPENAI_API_KEY)",
-            holds=lambda self: re.search(_WITHOUT_USER_PATTERN, self.base_url) is not None,
-        ),
-        Rule(
-            cel=f"!has(self.baseURL) || self.baseURL.matches('{_WITHOUT_QUERY_PATTERN}')",
-            message="baseURL must not hold a query or fragment, for paths are added at its end: leave out what begins "
-            "with ? or # (Azure OpenAI needs no api-version at https://NAME.openai.azure.com/openai/v1)",
-            holds=lambda self: re.search(_WITHOUT_QUERY_PATTERN, self.base_url) is not None,
-        ),
+        *BASE_URL_RULES,
         Rule(
             # The API server judges the default {} before it fills in what lies below it.
             cel="!(has(self.openRouter) && has(self.openRouter.providers) && "

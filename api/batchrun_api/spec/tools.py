@@ -5,11 +5,24 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from batchrun_api.spec.base import ApiModel, HttpURL, Rule, SecretKeyRef
+from batchrun_api.spec.tool_models import (
+    MOA_AGGREGATOR,
+    MOST_REFERENCE_MODELS,
+    AddressRanges,
+    ImageGen,
+    MixtureOfAgents,
+    ModelRef,
+    Vision,
+    reference_purpose,
+)
 
-CIDR = r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$"
-AddressRange = Annotated[str, Field(min_length=4, max_length=64, pattern=CIDR)]
-
-TOOL_KEY_PURPOSES = ("web.search",)
+TOOL_KEY_PURPOSES = (
+    "web.search",
+    "vision",
+    "image_gen",
+    *(reference_purpose(number) for number in range(MOST_REFERENCE_MODELS)),
+    MOA_AGGREGATOR,
+)
 """What keys of tools are for: the names in `Tools.key_refs`."""
 WITH_KEY = ("Brave", "Tavily")
 """Search providers that nobody may ask without a key."""
@@ -52,7 +65,7 @@ class Web(ApiModel):
 
     search: WebSearch
     """Who answers searches."""
-    allowed_ranges: Annotated[list[AddressRange], Field(max_length=32)] = Field(default_factory=list)
+    allowed_ranges: AddressRanges = Field(default_factory=list)
     """Ranges of private addresses (10.1.0.0/16) in which pages may be read all the same. All others are refused."""
 
 
@@ -64,21 +77,46 @@ class Tools(ApiModel):
     web: Web | None = None
     """The toolset `web`. Left out: unavailable, and so is `browser`, which searches too."""
 
+    vision: Vision | None = None
+    """The toolset `vision`; {} asks the run's own model. Left out: unavailable."""
+    image_gen: ImageGen | None = None
+    """The toolset `image_gen`. Left out: unavailable."""
+
+    mixture_of_agents: MixtureOfAgents | None = None
+    """The toolset `moa`. Left out: unavailable."""
+
     def acting(self) -> dict[str, Any]:
         """What of it acts on results, for the configuration's digest; without toolsets as before there were any."""
         parts: dict[str, Any] = {"onUnavailable": self.on_unavailable}
         if self.web is not None:
             parts["web"] = {"provider": self.web.search.provider}
+        if self.vision is not None:
+            parts["vision"] = self.vision.acting()
+        if self.image_gen is not None:
+            parts["imageGen"] = self.image_gen.acting()
+        if self.mixture_of_agents is not None:
+            parts["mixtureOfAgents"] = self.mixture_of_agents.acting()
         return parts
+
+    def model_refs(self) -> dict[str, ModelRef]:
+        """Models that tools ask besides the run's own, by what they are for."""
+        refs = {
+            "vision": self.vision.model if self.vision else None,
+            "image_gen": self.image_gen.model if self.image_gen else None,
+            **(self.mixture_of_agents.refs() if self.mixture_of_agents else {}),
+        }
+        return {purpose: ref for purpose, ref in refs.items() if ref is not None}
 
     def key_refs(self) -> dict[str, SecretKeyRef]:
         """Secrets of the tools, by what they are for."""
-        search = self.web.search if self.web else None
-        return {"web.search": search.api_key_secret_ref} if search and search.api_key_secret_ref else {}
+        refs = {"web.search": self.web.search.api_key_secret_ref if self.web else None}
+        refs |= {purpose: ref.api_key_secret_ref for purpose, ref in self.model_refs().items()}
+        return {purpose: ref for purpose, ref in refs.items() if ref is not None}
 
     def server_urls(self) -> list[str]:
         """Servers that the runner asks for the tools, where the spec names their addresses."""
-        return [self.web.search.base_url] if self.web and self.web.search.base_url else []
+        urls = [self.web.search.base_url if self.web else None, *(ref.base_url for ref in self.model_refs().values())]
+        return [url for url in urls if url is not None]
 
     def opened_ranges(self) -> list[str]:
         """Ranges of private addresses that the spec opens."""

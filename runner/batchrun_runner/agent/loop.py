@@ -22,7 +22,7 @@ from batchrun_runner.model.errors import FailPrompt
 from batchrun_runner.model.failures import Failure
 from batchrun_runner.model.reply import Finish, Reply
 from batchrun_runner.prompt_keys import sample_of
-from batchrun_runner.records import PromptResult, PromptRow
+from batchrun_runner.records import PromptResult, PromptRow, Usage
 from batchrun_runner.settings import RunSettings
 
 
@@ -50,6 +50,10 @@ class Toolbox(Protocol):
 
     async def execute(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Run one of the offered tools, once. Raises PromptFailed when the prompt cannot go on."""
+        ...
+
+    def take_usage(self) -> Usage:
+        """What models that tools asked have used since the last time this was called."""
         ...
 
 
@@ -201,8 +205,12 @@ class Agent:
         if fault is not None:
             talk.add_refusal(call, fault)
             return False
-        with talk.in_tools.running():
-            result = await toolbox.execute(call.name, call.arguments or {})
+        try:
+            with talk.in_tools.running():
+                result = await toolbox.execute(call.name, call.arguments or {})
+        finally:
+            # Paid for, whatever ended the call.
+            talk.usage += toolbox.take_usage()
         talk.add_result(call, result.content, failed=result.failed)
         return True
 

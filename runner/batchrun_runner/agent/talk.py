@@ -63,6 +63,7 @@ class Talk:
     messages: list[dict[str, Any]] = field(init=False)
     turns: list[Turn] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
+    """Of all replies, and of the models that tools asked."""
     api_calls: int = 0
     """Replies, the closing one included."""
     tool_stats: dict[str, ToolStat] = field(default_factory=dict)

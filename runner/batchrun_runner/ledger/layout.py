@@ -24,6 +24,8 @@ PLANS = "plans/"
 CONFIGS = "configs/"
 ARTIFACTS = "artifacts/"
 """What was brought out of sandboxes: `artifacts/<key>/<writer>/`, which the rows name."""
+IMAGES = "images/"
+"""Pictures that tools made."""
 
 _STARTED = ".started"
 _WRITER = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -80,6 +82,11 @@ def plan_summary(plan_id: str) -> str:
 def configuration_file(digest: str) -> str:
     """Parts of one configuration."""
     return f"{CONFIGS}{digest}.json"
+
+
+def image_file(key: str, number: int) -> str:
+    """The picture of one prompt with this number, from 1."""
+    return f"{IMAGES}{key}/{number}.png"
 
 
 def batch_number(key: str) -> int | None:

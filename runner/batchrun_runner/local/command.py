@@ -63,7 +63,7 @@ _OWN_OBJECTS = (
     layout.CARD,
     layout.LEDGER_INDEX,
 )
-_OWN_FOLDERS = (layout.LEDGERS, layout.PARTS, layout.PLANS, layout.CONFIGS, layout.ARTIFACTS)
+_OWN_FOLDERS = (layout.LEDGERS, layout.PARTS, layout.PLANS, layout.CONFIGS, layout.ARTIFACTS, layout.IMAGES)
 
 
 def run_local(file: Path, output: Path, sandbox_mode: str | None) -> int:
@@ -205,7 +205,7 @@ class _Run:
             tell = _teller(reporter)
             client = await stack.enter_async_context(ModelClient.from_settings(settings, tell))
             agent = Agent.from_settings(client, settings)
-            services = await stack.enter_async_context(open_services(settings))
+            services = await stack.enter_async_context(open_services(settings, client, self._store))
             engine = Engine(self._settings, self._store, agent, self._backend, reporter, self._stop, services)
             try:
                 await engine.run(plan)

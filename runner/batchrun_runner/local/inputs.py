@@ -59,10 +59,12 @@ def settings_of(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> Ru
             prefill = prefill_messages(text)
         except PrefillInvalid as error:
             raise BadInput(f"{file}: spec.agent.prefillMessagesFrom: {error}") from error
+    own_key = _api_key(file, run_file, environ) or ""
     keys = {
         **environ,
-        names.ENV_API_KEY: _api_key(file, run_file, environ) or "",
+        names.ENV_API_KEY: own_key,
         **_tool_keys(file, run_file, environ),
+        **_model_keys(file, run_file, environ, own_key),
     }
     return run_settings.from_batchrun(run, prefill_messages=prefill, environ=keys)
 
@@ -117,6 +119,31 @@ def _tool_keys(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> dic
     if fault := key_fault(key):
         raise BadInput(f"{variable} {fault}: copy the key again")
     return {names.tool_key_variable("web.search"): key}
+
+
+def _model_keys(file: Path, run_file: RunFile, environ: Mapping[str, str], own_key: str) -> dict[str, str]:
+    """Keys of the models that tools ask, by the same rule; a variable of a tool's own wins, for a key of its own."""
+    model = run_file.run.spec.model
+    keys = {}
+    for purpose, ref in run_file.run.spec.tools.model_refs().items():
+        tool_variable = variable = names.tool_key_variable(purpose)
+        if variable in environ:
+            key = environ[variable]
+        elif ref.base_url is None or (ref.is_at(model.base_url) and not is_embedded_demo(run_file)):
+            key = own_key
+        else:
+            where = f"{file}: spec.tools: baseURL of the model {ref.name}"
+            try:
+                variable = key_variable(ref.base_url)
+            except ValueError as error:
+                raise BadInput(f"{where} is no web address: {error}") from error
+            key = environ.get(variable, "")
+            if not key and variable == OPENROUTER_KEY:
+                raise BadInput(f"{where} is openrouter.ai, which needs a key: set {variable}")
+        if fault := key_fault(key):
+            raise BadInput(f"{variable} {fault}: copy the key again")
+        keys[tool_variable] = key
+    return keys
 
 
 def _config_map_text(file: Path, run_file: RunFile, reference: ConfigMapKeyRef, field: str) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -11,14 +11,15 @@ from typing import Any, Self
 from batchrun_api.outcomes import Reason
 from batchrun_api.spec.model import Model
 from batchrun_runner.model.clean import dumps
-from batchrun_runner.model.failures import Failure, of_answer
+from batchrun_runner.model.failures import Answer, Failure, of_answer
 from batchrun_runner.model.gate import Caller, Gate, Held, Standstill, Tell
 from batchrun_runner.model.guard import SecretsGuard, secret_values
+from batchrun_runner.model.images import GeneratedImage, image_body, of_image_answer, read_image
 from batchrun_runner.model.policy import RetryPolicy, Surroundings
 from batchrun_runner.model.reply import Reply, read_reply
 from batchrun_runner.model.request import Message, body_of, fields_of_sample, standing_fields
 from batchrun_runner.model.retry import until_done
-from batchrun_runner.model.wire import ConnectionLost, Wire
+from batchrun_runner.model.wire import CHAT, IMAGES, ConnectionLost, Wire
 from batchrun_runner.settings import RunSettings
 
 REAL_SURROUNDINGS = Surroundings(
@@ -27,6 +28,7 @@ REAL_SURROUNDINGS = Surroundings(
     random=random.Random().random,  # noqa: S311 - jitter
 )
 POLICY = RetryPolicy()
+_Read = Callable[[Answer, float, bytes], dict[str, Any] | Failure]
 
 
 def _tell_nobody(_: Standstill) -> None: ...
@@ -87,28 +89,39 @@ class ModelClient:
         """
         offered = [] if final else tools
         body = dumps(body_of(fields_of_sample(self._fields, sample), messages, offered))
-        answer = await until_done(lambda: self._attempt(body), self._policy, self._around, self._gate, Caller(held))
         return read_reply(
-            self._guard.without_key(answer),
+            await self._until_done(body, CHAT, of_answer, held),
             offered,
             taken=_call_ids(messages),
             salt=str(len(messages)),
             calls_in_text=self._calls_in_text,
         )
 
-    async def _attempt(self, body: bytes) -> dict[str, Any] | Failure:
-        """What the server says of failures is made safe here, once for all who hear of them."""
-        return self._guard.shown(await self._answer(body))
+    async def image(self, prompt: str, size: str = "") -> GeneratedImage:
+        """A picture from the images API, `size` as the server calls it (1024x1024). Raises as `query` does."""
+        body = dumps(image_body(self._fields["model"], prompt, size))
+        return read_image(await self._until_done(body, IMAGES, of_image_answer))
 
-    async def _answer(self, body: bytes) -> dict[str, Any] | Failure:
+    async def _until_done(
+        self, body: bytes, path: str, read: _Read, held: Held = lambda failure: None
+    ) -> dict[str, Any]:
+        async def attempt() -> dict[str, Any] | Failure:
+            # What the server says of failures is made safe here, once for all who hear of them.
+            return self._guard.shown(await self._answer(body, path, read))
+
+        answer = await until_done(attempt, self._policy, self._around, self._gate, Caller(held))
+        cleaned: dict[str, Any] = self._guard.without_key(answer)
+        return cleaned
+
+    async def _answer(self, body: bytes, path: str, read: _Read) -> dict[str, Any] | Failure:
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                answer = await self._wire.post(body)
+                answer = await self._wire.post(body, path)
         except TimeoutError:
             return Failure(Reason.TIMEOUT, f"no complete reply within {self._timeout_seconds} s", repeatable=True)
         except ConnectionLost as error:
             return Failure(Reason.PROVIDER_ERROR, str(error), repeatable=True, unreachable=error.unreachable)
-        return of_answer(answer, self._around.wall_clock(), body)
+        return read(answer, self._around.wall_clock(), body)
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -123,6 +123,27 @@ _CODE_WORDS: dict[str, int] = {
 def of_answer(answer: Answer, now: float, sent: bytes = b"") -> dict[str, Any] | Failure:
     """The chat completion object of an answer with the one choice that counts, or why it is none.
 
+    `now` and `sent` as for `object_of`.
+    """
+    body = object_of(answer, now, sent)
+    if isinstance(body, Failure):
+        return body
+    choices = body.get("choices")
+    if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
+        return Failure(Reason.PROVIDER_ERROR, "the reply has no choices", repeatable=True)
+    choice = _first_choice(choices)
+    if isinstance(choice.get("error"), dict):
+        return _failure(_status_of(choice["error"]), choice["error"], answer, now, sent)
+    if choice.get("finish_reason") == "error":
+        return Failure(Reason.PROVIDER_ERROR, "the reply ended with finish_reason error", repeatable=True)
+    if not isinstance(choice.get("message"), dict):
+        return Failure(Reason.PROVIDER_ERROR, "the reply has no message", repeatable=True)
+    return {**body, "choices": [choice]}
+
+
+def object_of(answer: Answer, now: float, sent: bytes = b"") -> dict[str, Any] | Failure:
+    """The JSON object of an answer, whatever was asked for, or why it brought none.
+
     `now`: seconds since the epoch, for wait hints that are dates. `sent`: the request's body, whose echo decides
     nothing.
     """
@@ -143,17 +164,7 @@ def of_answer(answer: Answer, now: float, sent: bytes = b"") -> dict[str, Any] |
         return _failure(_status_of(error), error, answer, now, sent)
     if not isinstance(body, dict):
         return Failure(Reason.PROVIDER_ERROR, f"HTTP {answer.status} without a JSON object", repeatable=True)
-    choices = body.get("choices")
-    if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
-        return Failure(Reason.PROVIDER_ERROR, "the reply has no choices", repeatable=True)
-    choice = _first_choice(choices)
-    if isinstance(choice.get("error"), dict):
-        return _failure(_status_of(choice["error"]), choice["error"], answer, now, sent)
-    if choice.get("finish_reason") == "error":
-        return Failure(Reason.PROVIDER_ERROR, "the reply ended with finish_reason error", repeatable=True)
-    if not isinstance(choice.get("message"), dict):
-        return Failure(Reason.PROVIDER_ERROR, "the reply has no message", repeatable=True)
-    return {**body, "choices": [choice]}
+    return body
 
 
 def _first_choice(choices: list[Any]) -> dict[str, Any]:

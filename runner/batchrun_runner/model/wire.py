@@ -17,6 +17,8 @@ import openai
 
 from batchrun_runner.model.failures import Answer
 
+CHAT = "/chat/completions"
+IMAGES = "/images/generations"
 CONNECT_SECONDS = 30.0
 MOST_REPLY_BYTES = 64 * 1024 * 1024
 """Unpacked. A stream of 128,000 tokens, an event each, has 40 MB; more would cost the memory of all prompts."""
@@ -94,12 +96,11 @@ class Wire:
         if urlsplit(base_url).hostname != "api.openai.com":
             self._client.organization = self._client.project = None
 
-    async def post(self, body: bytes) -> Answer:
-        """Ask for a chat completion, once. Raises ConnectionLost; an error status is an answer too."""
+    async def post(self, body: bytes, path: str = CHAT) -> Answer:
+        """Ask for a chat completion, or for what else `path` makes, once. Raises ConnectionLost; an error status is an
+        answer too."""
         try:
-            response = await self._client.post(
-                "/chat/completions", cast_to=httpx2.Response, content=body, options=self._options
-            )
+            response = await self._client.post(path, cast_to=httpx2.Response, content=body, options=self._options)
         except openai.APIStatusError as error:
             response = error.response
         except _TooLong as error:

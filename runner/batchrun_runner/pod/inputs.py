@@ -44,6 +44,9 @@ def read_settings(config: Path, environ: Mapping[str, str], *, prefill: Path = P
     settings = run_settings.from_batchrun(run, owner=owner, prefill_messages=messages, environ=environ)
     if settings.api_key is not None and (fault := key_fault(settings.api_key)):
         raise StopRun(OutcomeReason.INVALID_CREDENTIALS, f"the key {fault}")
+    for purpose, key in settings.tool_keys.items():
+        if fault := key_fault(key):
+            raise StopRun(OutcomeReason.INVALID_CREDENTIALS, f"the key for {purpose} of spec.tools {fault}")
     return settings
 
 

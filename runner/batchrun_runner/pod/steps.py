@@ -121,8 +121,8 @@ class _BatchPod:
             watching = asyncio.create_task(signals.watch())
             stack.callback(watching.cancel)
             await _retire_ended(sandboxes, recorder, rows)
-            services = await stack.enter_async_context(open_services(self._settings))
             client = await stack.enter_async_context(ModelClient.from_settings(self._settings, log_standstill))
+            services = await stack.enter_async_context(open_services(self._settings, client, self._store))
             batch = Batch(
                 number=self._number,
                 settings=self._settings,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from batchrun_runner.records import Usage
 from batchrun_runner.sandbox.errors import SandboxError
 from batchrun_runner.sandbox.interface import Sandbox
 from batchrun_runner.tools.services import NO_SERVICES, ToolServices
@@ -85,9 +86,18 @@ class ToolContext:
     read_up_to: dict[str, int] = field(default_factory=dict)
     """Bytes of each background process's output that the model has seen."""
     start_cwd: str = ""
+    key: str = ""
+    """The prompt's (docs/decisions/0004)."""
+    usage: Usage = field(default_factory=Usage)
+    """Of the models that this prompt's tools asked."""
 
     def __post_init__(self) -> None:
         self.start_cwd = self.start_cwd or self.cwd
+
+    def take_usage(self) -> Usage:
+        """What was used since the last time."""
+        usage, self.usage = self.usage, Usage()
+        return usage
 
 
 def result(fields: Mapping[str, Any], *, failed: bool = False, error_kind: str | None = None) -> ToolResult:

@@ -6,8 +6,9 @@ from functools import cache
 from typing import Any
 
 from batchrun_api.toolsets import TOOLSETS
-from batchrun_runner.sandbox.errors import SandboxError
-from batchrun_runner.tools import files, patch, process, search, terminal, web
+from batchrun_runner.sandbox.errors import SandboxError, SandboxLost
+from batchrun_runner.text import fault_of_ours
+from batchrun_runner.tools import files, image_gen, moa, patch, process, search, terminal, vision, web
 from batchrun_runner.tools.arguments import Arguments, check
 from batchrun_runner.tools.context import ToolContext, ToolErrorKind, ToolFailure, ToolResult, failure
 from batchrun_runner.web.errors import WebFailure
@@ -40,6 +41,9 @@ TOOLS: dict[str, Tool] = {
         Tool("search_files", search.DESCRIPTION, search.SearchArguments, search.run),
         Tool("web_search", web.SEARCH_DESCRIPTION, web.SearchArguments, web.search),
         Tool("web_extract", web.EXTRACT_DESCRIPTION, web.ExtractArguments, web.extract),
+        Tool("vision_analyze", vision.DESCRIPTION, vision.AnalyzeArguments, vision.analyze),
+        Tool("image_generate", image_gen.DESCRIPTION, image_gen.GenerateArguments, image_gen.generate),
+        Tool("mixture_of_agents", moa.DESCRIPTION, moa.MixtureArguments, moa.mix),
     )
 }
 """Every tool that works, by name."""
@@ -66,7 +70,8 @@ def _schema(name: str) -> dict[str, Any]:
 
 
 async def execute(name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Run one call. Whatever the model did wrong or the sandbox refused becomes a failed result.
+    """Run one call. Whatever the model did wrong or the sandbox refused becomes a failed result, and so does a fault
+    of ours over one call's odd data.
 
     Raises SandboxLost: the prompt is over then, and the call is not repeated.
     """
@@ -80,6 +85,10 @@ async def execute(name: str, arguments: Mapping[str, Any], context: ToolContext)
         return failure(error.kind, error.message)
     except (SandboxError, WebFailure) as error:
         return failure(error.kind, error.message)
+    except SandboxLost:
+        raise
+    except Exception as error:
+        return failure(ToolErrorKind.INTERNAL, fault_of_ours(error))
 
 
 def _plain(schema: Any) -> Any:

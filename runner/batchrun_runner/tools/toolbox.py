@@ -6,6 +6,7 @@ from typing import Any
 
 from batchrun_api.outcomes import Reason
 from batchrun_runner.agent.errors import PromptFailed
+from batchrun_runner.records import Usage
 from batchrun_runner.sandbox.backend import SandboxLease
 from batchrun_runner.sandbox.errors import SandboxLost
 from batchrun_runner.tools import registry
@@ -23,10 +24,11 @@ class SandboxToolbox:
         limits: ToolLimits,
         env: Mapping[str, str] = MappingProxyType({}),
         services: ToolServices = NO_SERVICES,
+        key: str = "",
     ) -> None:
-        """`env`: the row's own variables. `services`: what all prompts share."""
+        """`env`: the row's own variables. `services`: what all prompts share. `key`: the prompt's."""
         names = registry.tools_of(toolsets)
-        self._context = ToolContext(lease.sandbox, lease.cwd, names, limits, env, services)
+        self._context = ToolContext(lease.sandbox, lease.cwd, names, limits, env, services, key=key)
         self.schemas: list[dict[str, Any]] = registry.schemas(names)
 
     async def execute(self, name: str, arguments: dict[str, Any]) -> ToolResult:
@@ -35,3 +37,7 @@ class SandboxToolbox:
             return await registry.execute(name, arguments, self._context)
         except SandboxLost as error:
             raise PromptFailed(Reason.SANDBOX_LOST, str(error)) from error
+
+    def take_usage(self) -> Usage:
+        """What models that tools asked have used since the last time this was called."""
+        return self._context.take_usage()

@@ -12,7 +12,7 @@ from batchrun_api.spec.model import Model
 from batchrun_runner.agent.loop import Agent, ToolResult
 from batchrun_runner.demo_model.server import DemoModel
 from batchrun_runner.model.client import ModelClient
-from batchrun_runner.records import PromptRow
+from batchrun_runner.records import PromptRow, Usage
 
 WARM_UP_SECONDS = 4.0
 CALM_SECONDS = 14.0
@@ -37,6 +37,9 @@ class _NoTools:
 
     async def execute(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         raise AssertionError(f"{name} was not offered: {arguments}")
+
+    def take_usage(self) -> Usage:
+        return Usage()
 
 
 async def ride_out(

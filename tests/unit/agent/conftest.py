@@ -14,7 +14,7 @@ from batchrun_runner.demo_model.script import parse_script
 from batchrun_runner.demo_model.server import DemoModel
 from batchrun_runner.model.client import ModelClient
 from batchrun_runner.model.policy import RetryPolicy, Surroundings
-from batchrun_runner.records import PromptResult, PromptRow
+from batchrun_runner.records import PromptResult, PromptRow, Usage
 
 ROW = PromptRow(index=3, key="k-0-0", prompt="Do it.", image="python:3.11", id="task/3", extra='{"level":2}')
 
@@ -39,6 +39,8 @@ class ScriptedToolbox:
     said: list[Said | Exception] = field(default_factory=list)
     names: tuple[str, ...] = ("terminal", "read_file")
     executed: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    used: list[Usage] = field(default_factory=list)
+    """By the models that each call asked; none beyond the last."""
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
@@ -50,6 +52,9 @@ class ScriptedToolbox:
         if isinstance(words, Exception):
             raise words
         return words
+
+    def take_usage(self) -> Usage:
+        return self.used.pop(0) if self.used else Usage()
 
 
 def call(command: str = "ls", name: str = "terminal", **more: Any) -> dict[str, Any]:

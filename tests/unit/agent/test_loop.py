@@ -15,7 +15,7 @@ from batchrun_runner.agent.talk import CLOSING
 from batchrun_runner.model.calls import ToolCall
 from batchrun_runner.model.errors import StopRun
 from batchrun_runner.model.reply import Finish, read_reply
-from batchrun_runner.records import PromptResult, PromptRow, ToolStat
+from batchrun_runner.records import PromptResult, PromptRow, ToolStat, Usage
 
 DONE = {"content": "done", "reasoning": "I am sure."}
 
@@ -306,6 +306,24 @@ async def test_b12_replies_without_usage_are_counted(lab: Any, tool_calls: Any) 
     assert (result.usage.calls_without_usage, result.usage.total_tokens) == (1, 5)
 
 
+async def test_what_models_of_tools_use_counts_for_the_row_and_its_limit(lab: Any, tool_calls: Any) -> None:
+    lab.toolbox.used = [Usage(prompt_tokens=100, completion_tokens=50, calls_without_usage=1)]
+    result = await lab.run(tool_calls(usage={"prompt_tokens": 5, "completion_tokens": 5}), DONE, max_total_tokens=160)
+
+    assert (result.outcome, result.reason) == (Outcome.TRUNCATED, Reason.TOKEN_LIMIT)
+    assert (result.api_calls, result.usage.total_tokens, result.usage.calls_without_usage) == (1, 160, 1)
+
+
+async def test_what_models_of_tools_used_counts_also_where_the_tool_ends_the_prompt(
+    lab: Any, tool_calls: Any, lost: PromptFailed
+) -> None:
+    lab.toolbox.said = [lost]
+    lab.toolbox.used = [Usage(prompt_tokens=100)]
+    result = await lab.run(tool_calls(usage={"prompt_tokens": 5, "completion_tokens": 5}))
+
+    assert (result.outcome, result.usage.total_tokens) == (Outcome.FAILED, 110)
+
+
 async def test_reasoning_that_shows_only_in_the_usage_counts(lab: Any) -> None:
     usage = {"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 4}}
     result = await lab.run({"content": "done", "usage": usage})
@@ -347,6 +365,9 @@ async def test_time_is_counted_for_the_model_and_for_tools_also_when_an_error_en
             if self.calls == 2:
                 raise PromptFailed(Reason.SANDBOX_LOST, "gone")
             return said("ok")
+
+        def take_usage(self) -> Usage:
+            return Usage()
 
     result = await Agent(SlowModel(), monotonic=clock).run(PromptRow(0, "k-0-0", "p"), SlowToolbox())
     assert (result.outcome, result.reason) == (Outcome.FAILED, Reason.SANDBOX_LOST)

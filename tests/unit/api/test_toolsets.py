@@ -1,9 +1,13 @@
 """The tables of the mission, and what the spec may ask of them."""
 
+from typing import Any
+
 import pytest
+from pydantic import ValidationError
 
 from batchrun_api.checks import SpecProblem, distribution_of, spec_problems
 from batchrun_api.spec import BatchRunSpec
+from batchrun_api.spec.tools import TOOL_KEY_PURPOSES
 from batchrun_api.toolsets import ALL_TOOLS, DISTRIBUTIONS, MEANT_FOR, TOOLSETS
 
 TERMINAL = {"distribution": "terminal_only"}
@@ -74,3 +78,62 @@ def test_own_distributions_have_one_order_whatever_a_file_or_the_api_server_make
     orders = [spec(distribution=own) for own in ({"terminal": 50, "web": 50}, {"web": 50, "terminal": 50})]
 
     assert [list(distribution_of(order) or {}) for order in orders] == [["web", "terminal"]] * 2
+
+
+SECRET = {"name": "s", "key": "k"}
+MODEL = {"name": "second", "baseURL": "https://other.example.com/v1", "apiKeySecretRef": SECRET}
+MODELS_OF_TOOLS: dict[str, Any] = {
+    "vision": {"model": MODEL, "allowedRanges": ["10.0.0.0/8"]},
+    "imageGen": {"model": MODEL, "size": "64x64"},
+    "mixtureOfAgents": {"referenceModels": [MODEL, {"name": "third"}]},
+}
+
+
+def test_of_models_that_tools_ask_their_names_act_on_results_and_neither_addresses_nor_keys() -> None:
+    assert spec(tools=MODELS_OF_TOOLS).tools.acting() == {
+        "onUnavailable": "Fail",
+        "vision": {"model": "second"},
+        "imageGen": {"model": "second", "size": "64x64"},
+        "mixtureOfAgents": {"referenceModels": ["second", "third"]},
+    }
+    assert spec().tools.acting() == {"onUnavailable": "Fail"}, "as before there were such fields"
+
+
+def test_every_key_of_a_tool_has_a_known_purpose() -> None:
+    references = {"referenceModels": [MODEL] * 8, "aggregator": MODEL}
+    web = {"search": {"provider": "Brave", "apiKeySecretRef": SECRET}}
+    refs = spec(tools={**MODELS_OF_TOOLS, "mixtureOfAgents": references, "web": web}).tools.key_refs()
+
+    assert refs.keys() == set(TOOL_KEY_PURPOSES)
+    assert spec(tools=MODELS_OF_TOOLS).tools.key_refs().keys() == {"vision", "image_gen", "moa.0"}
+
+
+@pytest.mark.parametrize(
+    ("toolset", "field"), [("vision", "vision"), ("image_gen", "imageGen"), ("moa", "mixtureOfAgents")]
+)
+def test_a_toolset_that_asks_a_model_works_where_its_field_stands(toolset: str, field: str) -> None:
+    [problem] = problems_of(distribution={toolset: 100})
+
+    assert f"{toolset} (needs tools.{field})" in problem.message
+    assert problems_of(distribution={toolset: 100}, tools={field: MODELS_OF_TOOLS[field]}) == []
+
+
+def test_ranges_for_pictures_are_judged_like_those_for_pages() -> None:
+    [problem] = problems_of(**TERMINAL, tools={"vision": {"allowedRanges": ["10.0.0.1/8"]}})
+
+    assert problem.path == ("tools", "vision", "allowedRanges")
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [
+        {"imageGen": {}},
+        {"imageGen": {"model": MODEL, "size": "large"}},
+        {"mixtureOfAgents": {"referenceModels": []}},
+        {"mixtureOfAgents": {"referenceModels": [MODEL] * 9}},
+        {"vision": {"model": {"baseURL": "https://other.example.com/v1"}}},
+    ],
+)
+def test_models_of_tools_that_are_incomplete_or_too_many_are_refused(tools: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        spec(tools=tools)

@@ -241,6 +241,17 @@ def test_secrets_come_by_reference_with_the_session_token_optional() -> None:
     assert sources[names.ENV_API_KEY] == {"name": "model", "key": "api-key"}
 
 
+def test_keys_of_tools_come_by_reference_where_models_are_asked_and_nowhere_else() -> None:
+    ref = {"name": "eyes", "key": "api-key"}
+    tools = {"vision": {"model": {"name": "sees", "baseURL": "https://other/v1", "apiKeySecretRef": ref}}}
+    run = subject(tools=tools)
+    env = batch_job(run, plan(1), plan(1).batches[0], 1)["spec"]["template"]["spec"]["containers"][0]["env"]
+    merge = merge_job(run, 1)["spec"]["template"]["spec"]["containers"][0]["env"]
+
+    assert {"name": "BATCHRUN_TOOL_KEY_VISION", "valueFrom": {"secretKeyRef": ref}} in env
+    assert "eyes" not in json.dumps(merge)
+
+
 def test_credentials_of_the_data_set_travel_under_names_of_their_own() -> None:
     dataset = {"uri": "s3://other/x.jsonl", "s3": {"credentialsSecretRef": {"name": "data"}}}
     job = plan_job(subject(dataset=dataset), 1)
