@@ -1,4 +1,4 @@
-"""Models that tools ask, and the settings of the toolsets that ask them (docs/decisions/0018)."""
+"""Models that tools ask, and the settings of the toolsets that ask them (docs/decisions/0020)."""
 
 from typing import Annotated, Any, ClassVar
 

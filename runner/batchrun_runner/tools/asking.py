@@ -1,4 +1,4 @@
-"""Models that tools ask: the run's own, or others that the spec names (docs/decisions/0018)."""
+"""Models that tools ask: the run's own, or others that the spec names (docs/decisions/0020)."""
 
 import asyncio
 import re
