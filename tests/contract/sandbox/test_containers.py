@@ -247,7 +247,7 @@ async def test_c09_a_container_that_is_killed_says_so_and_is_never_continued(bac
 
 async def test_c09_a_container_that_is_killed_for_memory_names_the_limit(backend: ContainerBackend) -> None:
     """On cgroup v2 the kernel kills the whole container with the command; on v1 we do that part of it."""
-    lease = await backend.open(SandboxRequest(0, memory="64m"))
+    lease = await backend.open(SandboxRequest(0, memory="64Mi"))
     (name,) = backend._open
     with suppress(SandboxLost):
         done = await lease.sandbox.exec(
@@ -257,7 +257,7 @@ async def test_c09_a_container_that_is_killed_for_memory_names_the_limit(backend
         await asyncio.to_thread(engine_call, "kill", "--signal=KILL", name)
 
     cause = await lease.cause_of_loss()
-    message = "OOMKilled, exit code 137, memory limit 64m"
+    message = "OOMKilled, exit code 137, memory limit 64Mi"
     assert cause == SandboxSignal(reason=Reason.OOM_KILLED, message=message)
     await lease.finish(Outcome.FAILED, Reason.OOM_KILLED)
 
