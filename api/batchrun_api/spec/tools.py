@@ -120,4 +120,6 @@ class Tools(ApiModel):
 
     def opened_ranges(self) -> list[str]:
         """Ranges of private addresses that the spec opens."""
-        return list(self.web.allowed_ranges) if self.web else []
+        web = self.web.allowed_ranges if self.web else []
+        pictures = self.vision.allowed_ranges if self.vision else []
+        return list(dict.fromkeys([*web, *pictures]))
