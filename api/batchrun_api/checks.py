@@ -5,9 +5,12 @@ from ipaddress import ip_network
 
 from batchrun_api.availability import lacks
 from batchrun_api.conditions import Reason
+from batchrun_api.own_container import KINDS, LEAST_LIMITS
 from batchrun_api.own_distribution import in_table_order, reference_of
+from batchrun_api.quantities import parse_quantity
 from batchrun_api.spec.model import NOT_IN_EXTRA_BODY, not_for_extra_body
 from batchrun_api.spec.run import BatchRunSpec
+from batchrun_api.spec.sandbox import Resources
 from batchrun_api.toolsets import DISTRIBUTIONS, TOOLSETS, Distribution
 
 
@@ -42,6 +45,7 @@ def spec_problems(spec: BatchRunSpec, *, for_cluster: bool) -> list[SpecProblem]
         *_extra_body_problems(spec),
         *_distribution_problems(spec),
         *_range_problems(spec),
+        *_resource_problems(spec.sandbox.resources),
         *([] if for_cluster else _local_problems(spec)),
     ]
 
@@ -71,6 +75,24 @@ def _extra_body_problems(spec: BatchRunSpec) -> list[SpecProblem]:
         for field, fix in refused.items()
         if field in body
     ]
+
+
+def _resource_problems(resources: Resources) -> list[SpecProblem]:
+    """Amounts with which no sandbox runs. Kubernetes says the same, but of a Job and much later."""
+    problems = []
+    for kind in KINDS:
+        name = kind.replace("_", "-")
+        limit, request = getattr(resources.limits, kind), getattr(resources.requests, kind)
+        if limit is None:
+            continue
+        path = ("sandbox", "resources")
+        if parse_quantity(limit) < parse_quantity(LEAST_LIMITS[kind]):
+            message = f"is {limit}, less than {LEAST_LIMITS[kind]}, which a sandbox needs: raise it"
+            problems.append(SpecProblem((*path, "limits", name), message))
+        elif request is not None and parse_quantity(request) > parse_quantity(limit):
+            message = f"is {request}, more than the limit of {limit}: lower it, or raise the limit"
+            problems.append(SpecProblem((*path, "requests", name), message))
+    return problems
 
 
 def _range_problems(spec: BatchRunSpec) -> list[SpecProblem]:

@@ -7,6 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from batchrun_api.quantities import parse_quantity
 from batchrun_api.spec.sandbox import Quantity, ResourceList, Resources
 
+LEAST_LIMITS = {"cpu": "10m", "memory": "16Mi", "ephemeral_storage": "1Mi"}
+"""Below, the kernel or the helper cannot work with it, or the API server refuses the whole Job."""
 KINDS = ("cpu", "memory", "ephemeral_storage")
 """Of a ResourceList, by the names of its fields."""
 

@@ -57,7 +57,7 @@ ROW_FEATURES: dict[str, Feature] = {
     "artifacts": {
         "place": "string",
         "work": "string",
-        "files": [{"path": "string", "size_bytes": "int64", "mode": "int64"}],
+        "files": [{"path": "string", "size_bytes": "int64", "mode": "int64", "sha256": "string"}],
         "has_output": "bool",
         "left_out": [{"path": "string", "why": "string"}],
         "more_left_out": "int64",

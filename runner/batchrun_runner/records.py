@@ -64,6 +64,8 @@ class Artifact:
     size_bytes: int
     mode: int = 0
     """Permission bits."""
+    sha256: str = ""
+    """Of its content, in hex."""
 
 
 @dataclass(frozen=True, slots=True)

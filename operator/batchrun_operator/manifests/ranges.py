@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Network, collapse_addresses, ip_address, ip_network
 
+from batchrun_api.platform_addresses import AZURE_PLATFORM
 from batchrun_operator.manifests.meta import Manifest
 
 INTERNET = "0.0.0.0/0"
@@ -18,7 +19,7 @@ NOT_PUBLIC_V4 = tuple(
             "10.0.0.0/8",
             "100.64.0.0/10",
             "127.0.0.0/8",
-            "168.63.129.16/32",  # Azure's platform address, in every virtual network
+            f"{AZURE_PLATFORM}/32",
             "169.254.0.0/16",  # metadata of clouds lies in here
             "172.16.0.0/12",
             "192.0.0.0/24",

@@ -95,7 +95,7 @@ def _artifacts(artifacts: Artifacts) -> dict[str, Any]:
 
 
 def _artifact(file: Artifact) -> dict[str, Any]:
-    return {"path": clean_text(file.path), "size_bytes": file.size_bytes, "mode": file.mode}
+    return {"path": clean_text(file.path), "size_bytes": file.size_bytes, "mode": file.mode, "sha256": file.sha256}
 
 
 def _usage(usage: Usage) -> dict[str, int]:

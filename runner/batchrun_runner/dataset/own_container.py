@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from batchrun_api.own_container import AS_THE_RUN_SAYS, OwnAmounts, OwnContainer
+from batchrun_api.own_container import AS_THE_RUN_SAYS, LEAST_LIMITS, OwnAmounts, OwnContainer
 from batchrun_api.quantities import parse_quantity
 from batchrun_api.spec.sandbox import QUANTITY, ResourceList
 from batchrun_runner.dataset.faults import RowFault, kind_of
@@ -19,8 +19,6 @@ _USER = re.compile(r"[0-9]{1,10}(:[0-9]{1,10})?", re.ASCII)
 _QUANTITY = re.compile(QUANTITY)
 _LONGEST_QUANTITY_CHARS = 32
 _NAMES = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "ephemeral_storage"}
-_LEAST_LIMITS = {"cpu": "10m", "memory": "16Mi", "ephemeral_storage": "1Mi"}
-"""Below, the kernel or the helper cannot work with it, or the API server refuses the whole Job."""
 _MOST = {"cpu": "10000", "memory": "1Pi", "ephemeral_storage": "1Pi"}
 """Where the spec has no maximum: beyond, it is a slip of the pen."""
 _SHOWN_CHARS = 60
@@ -62,9 +60,9 @@ def _resources(value: Any, largest: ResourceList) -> tuple[OwnAmounts, OwnAmount
         limit, request = getattr(limits, kind), getattr(requests, kind)
         if limit is None:
             continue
-        if parse_quantity(limit) < parse_quantity(_LEAST_LIMITS[kind]):
+        if parse_quantity(limit) < parse_quantity(LEAST_LIMITS[kind]):
             place = f"`resources.limits.{name}` is {limit}"
-            raise RowFault(f"{place}, less than {_LEAST_LIMITS[kind]}, which a sandbox needs", "raise it")
+            raise RowFault(f"{place}, less than {LEAST_LIMITS[kind]}, which a sandbox needs", "raise it")
         if request is not None and parse_quantity(request) > parse_quantity(limit):
             raise RowFault(f"`resources.requests.{name}` is {request}, more than its limit of {limit}", "lower it")
     return limits, requests

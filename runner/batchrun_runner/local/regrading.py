@@ -1,6 +1,7 @@
 """Judging stored rows again: which of them can be judged, and the verdict of a fresh sandbox with their artifacts."""
 
 import asyncio
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from batchrun_runner.sandbox.errors import SandboxLost, SandboxUnavailable, Setu
 from batchrun_runner.sandbox.preparing import prepare
 from batchrun_runner.sandbox.restoring import put_back, restore
 from batchrun_runner.sandbox.verifying import verify
-from batchrun_runner.storage.errors import NotFound, RangeMissing
+from batchrun_runner.storage.errors import InTheWay, NotFound, RangeMissing
 from batchrun_runner.storage.store import ObjectStore
 
 NEVER_STORED = "no end of it is stored; run it first"
@@ -153,8 +154,10 @@ class Judge:
                 await restore(lease, row.collect, output, row.env, self._sandbox.command_timeout_seconds)
             for file in artifacts.files:
                 data = await asyncio.to_thread(place.read, file.path)
-                if len(data) != file.size_bytes:
+                if hashlib.sha256(data).hexdigest() != file.sha256:
                     raise SetupFailed(f"{file.path} in {artifacts.place} is not what was brought out")
                 await put_back(lease, file.path, data, file.mode)
         except NotFound as error:
             raise SetupFailed(f"what was brought out is gone: {error}") from error
+        except InTheWay as error:
+            raise SetupFailed(f"what was brought out was replaced: {error}") from error

@@ -3,8 +3,10 @@
 Links are not followed and special files not opened. Everything is read by the helper within the sandbox.
 """
 
+import hashlib
 import posixpath
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -25,6 +27,8 @@ COLLECTED = "BATCHRUN_COLLECTED"
 """Variable that names the file of the command's output."""
 OUTPUT = "(output of collect.command)"
 """Stands for the output in the list of what was left out."""
+_REPLACED = "\N{REPLACEMENT CHARACTER}"
+"""Stands in names for bytes that are no UTF-8."""
 _PIECE_BYTES = 8 * 1024 * 1024
 _COMMAND_OUTPUT_BYTES = 4096
 _LISTING_LIMIT = 10_000
@@ -50,13 +54,14 @@ async def collect(
     collector = _Collector(lease, keeper)
     try:
         await lease.sandbox.kill_all()
-        await lease.sandbox.make_directory(lease.cwd, cwd="/")  # the agent may have removed it
+        with suppress(SandboxError):
+            await lease.sandbox.make_directory(lease.cwd, cwd="/")  # the agent may have removed it
         if wanted.command:
             await collector.run(wanted, env, wanted.timeout_seconds or command_seconds)
         for path in wanted.paths:
             await collector.take(path)
     except SandboxError as error:
-        collector.leave("", f"it could not be brought out: {error.message}")
+        collector.leave("", f"its processes could not be ended: {error.message}")
     except SandboxLost as error:
         collector.leave("", f"the sandbox was lost: {error}")
     return collector.result()
@@ -93,32 +98,42 @@ class _Collector:
 
     async def run(self, wanted: Collect, env: Mapping[str, str], seconds: int) -> None:
         """The command, its standard output in a file: the helper's own capture is bounded and made UTF-8."""
-        file = await fresh_file(self.lease, "out")
-        done = await self.lease.sandbox.exec(
-            f'exec >"${COLLECTED}"\n{wanted.command}',
-            cwd=self.lease.cwd,
-            timeout_seconds=seconds,
-            limit_bytes=_COMMAND_OUTPUT_BYTES,
-            env={**env, COLLECTED: file},
-        )
-        if done.timed_out or done.exit_code != 0:
-            end = end_of_output(done)
-            said = f"; it said: {end}" if end else ""
-            self.leave(OUTPUT, f"the command {how_it_ended(done, seconds)}, what it had written is kept{said}")
+        try:
+            file = await fresh_file(self.lease, "out")
+            done = await self.lease.sandbox.exec(
+                f'exec >"${COLLECTED}"\n{wanted.command}',
+                cwd=self.lease.cwd,
+                timeout_seconds=seconds,
+                limit_bytes=_COMMAND_OUTPUT_BYTES,
+                env={**env, COLLECTED: file},
+            )
+        except SandboxError as error:
+            self.leave(OUTPUT, f"the command could not be run: {error.message}")
+            return
         try:
             data = await self._read(file)
         except (SandboxError, _TooLarge) as error:
             self.leave(OUTPUT, str(error))
-            return
-        await self.keeper.keep_output(data)
-        self.has_output = True
+        else:
+            await self.keeper.keep_output(data)
+            self.has_output = True
+        if done.timed_out or done.exit_code != 0:
+            end = end_of_output(done)
+            said = f"; it said: {end}" if end else ""
+            kept = ", what it had written is kept" if self.has_output else ""
+            self.leave(OUTPUT, f"the command {how_it_ended(done, seconds)}{kept}{said}")
 
     async def take(self, path: str) -> None:
         """A path that the row names."""
-        await self._take(path, *await self._kind_and_size(path))
+        try:
+            await self._take(path, *await self._kind_and_size(path))
+        except SandboxError as error:
+            self.leave(path, error.message)
 
     async def _take(self, path: str, kind: str, size_bytes: int) -> None:
-        if kind == "file":
+        if _REPLACED in path:
+            self.leave(path, "its name is no UTF-8 text")
+        elif kind == "file":
             await self._file(path, size_bytes)
         elif kind == "directory":
             await self._folder(path)
@@ -187,7 +202,7 @@ class _Collector:
         if why:
             self.leave(path, why)
             return
-        self.files[path] = Artifact(path, len(data), mode)
+        self.files[path] = Artifact(path, len(data), mode, hashlib.sha256(data).hexdigest())
         self.left_bytes -= len(data)
 
     async def _read(self, path: str, size_bytes: int = 0) -> bytes:

@@ -3,7 +3,6 @@
 Nothing of it reaches the model: neither its files, nor its output, nor the reward.
 """
 
-import math
 from collections.abc import Mapping
 
 from batchrun_runner.records import Verification, Verify
@@ -18,6 +17,8 @@ REWARD_FILE = "BATCHRUN_REWARD_FILE"
 """Variable that names the file into which a verifier may write its reward."""
 OUTPUT_BYTES = 16 * 1024
 """Kept of a verifier's output, head and tail together."""
+LARGEST_REWARD = 1e9
+"""In either direction: sums over any run stay exact enough, and what is beyond is a slip or an attack."""
 _NUMBER_BYTES = 256
 _SHELL_CANNOT_RUN = frozenset({126, 127})
 
@@ -58,7 +59,7 @@ async def _verify(lease: SandboxLease, wanted: Verify, env: Mapping[str, str], s
         number = _number(written)
         if number is None:
             shown = one_line(written.decode(errors="replace"), 60)
-            return ran.with_fault(f"the verifier wrote {shown!r} to ${REWARD_FILE}, which is no number")
+            return ran.with_fault(f"the verifier wrote {shown!r} to ${REWARD_FILE}, which is no number up to a billion")
         return ran.with_reward(number)
     if done.exit_code in _SHELL_CANNOT_RUN or done.signal:
         return ran.with_fault(_no_verdict(done, seconds))
@@ -77,12 +78,12 @@ async def _written(lease: SandboxLease, path: str) -> bytes | None:
 
 
 def _number(text: bytes) -> float | None:
-    """A finite number; None for anything else."""
+    """A number that can be a reward; None for anything else. Python alone takes digits with underscores for one."""
     try:
         value = float(text)
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
+    return value if b"_" not in text and abs(value) <= LARGEST_REWARD else None
 
 
 def _no_verdict(done: ExecResult, seconds: int) -> str:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Self
 
+from batchrun_api.platform_addresses import AZURE_PLATFORM
+
 Address = IPv4Address | IPv6Address
 
 _NAT64 = IPv6Network("64:ff9b::/96")
@@ -36,7 +38,8 @@ class AddressRules:
 
 def _is_public(address: Address) -> bool:
     """As the special-purpose registries have it (RFC 6890); multicast is nobody's page."""
-    return address.is_global and not address.is_multicast and not address.is_reserved
+    is_of_a_cloud = str(address) == AZURE_PLATFORM
+    return address.is_global and not (address.is_multicast or address.is_reserved or is_of_a_cloud)
 
 
 def _forms(address: Address) -> list[Address]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.contract.local.support import Workplace
 
 EMPTY = {"place": "", "work": "", "files": [], "has_output": False, "left_out": [], "more_left_out": 0}
 MADE = "mkdir out; echo made > out/x"
+MADE_DIGEST = hashlib.sha256(b"made\n").hexdigest()
 
 
 def collecting(name: str, *commands: str, **keys: Any) -> dict[str, Any]:
@@ -48,7 +50,8 @@ def test_results_of_every_end_are_brought_out_before_the_verifier(place: Workpla
         assert rows[name]["outcome"] == outcome
         assert stored(place, rows[name]) == {"files/out/x": b"made\n"}, "and nothing that came with the verifier"
         assert rows[name]["artifacts"]["place"].startswith(f"artifacts/{rows[name]['key']}/local-")
-        assert rows[name]["artifacts"]["files"] == [{"path": "out/x", "size_bytes": 5, "mode": 0o644}]
+        (file,) = rows[name]["artifacts"]["files"]
+        assert file == {"path": "out/x", "size_bytes": 5, "mode": 0o644, "sha256": MADE_DIGEST}
         assert rows[name]["artifacts"]["left_out"] == []
     assert rows["nothing"]["artifacts"]["left_out"] == [{"path": "out", "why": "there is no such file or folder"}]
     assert stored(place, rows["diff"]) == {"files/a": b"1\n", "command.out": b"1\n2\n"}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,6 +130,44 @@ def test_what_cannot_be_judged_is_named_and_is_no_reward_of_0(place: Workplace) 
         assert found[name]["why_not"].startswith(words)
         assert f"({name}): not judged: {words[:40]}" in done.stderr
     assert (figures(place)["judged"], figures(place)["not_judged"]) == (1, 8)
+
+
+def test_artifacts_that_were_replaced_are_not_judged_and_keep_nobody_else_from_it(place: Workplace) -> None:
+    changes: dict[str, Callable[[Path], None]] = {
+        "same size": lambda file: write_at(file, "43\n"),
+        "pipe": os.mkfifo,
+        "folder": Path.mkdir,
+        "link": lambda file: file.symlink_to("/etc/hostname"),
+    }
+    rows = [row(name, "echo 42 > answer", verify={"command": "true"}) for name in ("fine", *changes)]
+    assert ran(place, rows) == 0
+    places = {item["id"]: item["artifacts"]["place"] for item in place.rows()}
+    for name, change in changes.items():
+        file = place.result / places[name] / "files" / "answer"
+        file.unlink()
+        change(file)
+
+    assert judge_again(place).returncode == 1
+
+    found = verified(place)
+    assert {name for name, item in found.items() if item["judged"]} == {"fine"}
+    assert "is not what was brought out" in found["same size"]["why_not"]
+    assert "is not what was brought out" in found["pipe"]["why_not"]
+    assert "was replaced" in found["folder"]["why_not"]
+    assert found["link"]["why_not"]
+
+
+def write_at(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+def test_rewards_beyond_all_measure_are_no_rewards(place: Workplace) -> None:
+    huge = {"command": "echo 1.7e308 > $BATCHRUN_REWARD_FILE"}
+    assert ran(place, [row("a", "echo 1 > answer", verify=huge), row("b", "echo 1 > answer", verify=huge)]) == 1
+
+    assert {item["reason"] for item in place.rows()} == {"VerifierFailed"}
+    assert judge_again(place).returncode == 1
+    assert figures(place)["reward"] == {"count": 0, "mean": None}
 
 
 def test_a_verifier_that_was_mended_judges_what_failed_for_it(place: Workplace) -> None:

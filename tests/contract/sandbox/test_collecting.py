@@ -155,6 +155,34 @@ async def test_nothing_writes_any_more_and_a_folder_that_is_gone_is_no_end(lease
     assert list(why(found)) == ["missing"]
 
 
+async def test_a_command_that_cannot_even_start_takes_no_file_with_it(lease: SandboxLease) -> None:
+    """The agent may have put a file where its folder was, or have removed the shell."""
+    await done_by(lease, f"echo 1 > {lease.cwd}.kept; rm -rf {lease.cwd}; echo file > {lease.cwd}")
+    kept, found = await brought_out(lease, f"{lease.cwd}.kept", "relative", command="pwd")
+
+    assert kept.files == {f"{lease.cwd}.kept": b"1\n"}
+    assert "the command could not be run" in why(found)[OUTPUT]
+    assert set(why(found)) == {OUTPUT, "relative"}
+    await lease.sandbox.exec(f"rm -f {lease.cwd} {lease.cwd}.kept", cwd="/", timeout_seconds=20, limit_bytes=4096)
+
+
+async def test_output_that_is_too_long_is_not_called_kept(lease: SandboxLease) -> None:
+    _, found = await brought_out(lease, command="head -c 17000000 /dev/zero; exit 3")
+
+    assert [item.why.partition(";")[0] for item in found.left_out] == [
+        "it has 17,000,000 bytes or more",
+        "the command ended with exit code 3",
+    ]
+
+
+async def test_a_name_that_is_no_utf8_is_left_out_for_that(lease: SandboxLease) -> None:
+    await done_by(lease, r"mkdir odd; echo 1 > odd/$(printf 'bad\377'); echo 2 > odd/good")
+    kept, found = await brought_out(lease, "odd")
+
+    assert kept.files == {"odd/good": b"2\n"}
+    assert why(found) == {"odd/bad\ufffd": "its name is no UTF-8 text"}
+
+
 async def test_a_lost_sandbox_is_the_reason_for_all_of_it(lease: SandboxLease) -> None:
     kept, found = await brought_out(lease, "a", command="kill -9 $PPID")
     assert (kept.files, kept.output) == ({}, None)

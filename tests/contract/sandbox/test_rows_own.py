@@ -65,8 +65,8 @@ async def test_a_verdict_is_the_exit_code_or_the_number_that_was_written(
     assert (verdict.reward, verdict.ran, verdict.fault) == (reward, True, "")
 
 
-@pytest.mark.parametrize("written", ["", "much", "nan", "inf", "1 2", "1" * 400])
-async def test_what_is_no_finite_number_is_no_verdict(lease: SandboxLease, written: str) -> None:
+@pytest.mark.parametrize("written", ["", "much", "nan", "inf", "1 2", "1" * 400, "1_0", "1e308", "-1.1e9"])
+async def test_what_is_no_number_up_to_a_billion_is_no_verdict(lease: SandboxLease, written: str) -> None:
     verdict = await judged(lease, f"printf '{written}' > $BATCHRUN_REWARD_FILE")
     assert verdict.reward is None
     assert "to $BATCHRUN_REWARD_FILE, which is no number" in verdict.fault

@@ -73,6 +73,7 @@ def test_toolsets_come_with_their_probability_and_the_fallback_with_that_of_none
             for name, odds in DISTRIBUTIONS.items()
             if any(odds.get(toolset, 100) != 100 for toolset in WORKING_TOOLSETS)
             and any(toolset in odds for toolset in WORKING_TOOLSETS)
+            and not set(odds) <= set(WORKING_TOOLSETS)
         ),
         pytest.param(DISTRIBUTIONS["reasoning"], ("web", "terminal"), id="without-the-most-probable"),
         pytest.param(DISTRIBUTIONS["balanced"], ("moa", "file"), id="without-the-first-of-a-tie"),
