@@ -1,7 +1,8 @@
 """The NetworkPolicy of a run whose sandboxes reach the internet and nothing near (docs/decisions/0015)."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 from batchrun_api import names
 from batchrun_operator.manifests.meta import Manifest, Role, Subject, metadata, run_labels
@@ -62,10 +63,23 @@ def network_policy(subject: Subject, around: Surroundings) -> Manifest:
                 {"ports": [_port(number, kind) for number in DNS_PORTS for kind in ("UDP", "TCP")]},
                 *({"to": [block]} for block in blocked.internet()),
                 *_rules(around, blocked),
-                *({"to": [{"ipBlock": {"cidr": cidr}}]} for cidr in subject.spec.tools.opened_ranges()),
+                *(
+                    {"to": [{"ipBlock": block}]}
+                    for cidr in subject.spec.tools.opened_ranges()
+                    for block in _opened(cidr, around.api_server)
+                ),
             ],
         },
     }
+
+
+def _opened(cidr: str, api_server: Iterable[str]) -> Iterator[Manifest]:
+    """A range of the spec without the API server, which nothing opens; an address that is all of it has no rule."""
+    network = ip_network(cidr)
+    inside = [ip_network(address) for address in api_server if ip_address(address) in network]
+    if network in inside:
+        return
+    yield {"cidr": cidr} | ({"except": [*map(str, inside)]} if inside else {})
 
 
 def _rules(around: Surroundings, blocked: Blocked) -> list[Manifest]:

@@ -45,7 +45,7 @@ class Runs:
     """Whether the cluster enforces NetworkPolicies. Where it does not, runs that do not say otherwise are Open."""
 
     def document(self, name: str, rows: Iterable[Mapping[str, Any]], **spec: Any) -> dict[str, Any]:
-        """A BatchRun that works here; `spec` is laid over it, one level deep."""
+        """A BatchRun that works here; `spec` is laid over it, one level deep but for the distribution."""
         base: dict[str, Any] = {
             "dataset": {"inline": jsonl(rows)},
             "batchSize": 5,
@@ -66,7 +66,8 @@ class Runs:
         if not self.is_enforced:
             base["sandbox"]["network"] = {"mode": "Open"}
         for field, value in spec.items():
-            base[field] = base[field] | value if isinstance(value, dict) and field in base else value
+            is_laid_over = isinstance(value, dict) and field in base and field != "distribution"
+            base[field] = base[field] | value if is_laid_over else value
         return {"apiVersion": "batchrun.dev/v1alpha1", "kind": "BatchRun", "metadata": {"name": name}, "spec": base}
 
     def start(self, name: str, rows: Iterable[Mapping[str, Any]], **spec: Any) -> Run:

@@ -211,6 +211,14 @@ def test_the_ranges_that_the_spec_opens_for_pages_are_open_and_no_more() -> None
     assert not allowed("10.8.1.1", 8080, opened)
 
 
+@pytest.mark.parametrize("cidr", ["10.9.0.0/16", "10.9.1.2/32"])
+def test_no_range_of_the_spec_opens_the_api_server(cidr: str) -> None:
+    web = {"search": {"provider": "DuckDuckGo"}, "allowedRanges": [cidr]}
+    opened = network_policy(subject(tools={"web": web}), Surroundings(api_server=("10.9.1.2", "2001:db8::1")))
+
+    assert not allowed("10.9.1.2", 6443, opened)
+
+
 @pytest.mark.parametrize("everything", ["0.0.0.0/0", "::/0"])
 def test_a_family_that_is_blocked_as_a_whole_has_no_rule(everything: str) -> None:
     """The API server takes no exception as large as its block."""
