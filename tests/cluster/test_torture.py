@@ -30,7 +30,6 @@ SANDBOX = {
         "requests": {"cpu": "50m", "memory": "64Mi"},
         "limits": {"cpu": "1", "memory": "256Mi", "ephemeral-storage": "256Mi"},
     },
-    "maxResources": {"memory": "1Gi"},
     "maxProcesses": 200,
     "commandTimeoutSeconds": 280,
 }
@@ -46,7 +45,6 @@ def data_set() -> list[dict[str, Any]]:
                 ("terminal", {"command": row["command"], "timeout": row.get("timeout", TIMEOUT_SECONDS)}),
                 ("terminal", {"command": "echo alive"}),
             ),
-            "resources": {"limits": {"memory": row.get("memory", "256Mi")}},
         }
         for row in TABLE
     ]

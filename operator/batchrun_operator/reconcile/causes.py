@@ -1,7 +1,10 @@
 """What befell a sandbox's container, by its own status: the reason of its prompt, with the numbers."""
 
 from batchrun_api.messages import SandboxSignal
+from batchrun_api.names import SANDBOX_CONTAINER_PREFIX
 from batchrun_api.outcomes import Reason
+from batchrun_api.own_container import AS_THE_RUN_SAYS
+from batchrun_operator.manifests.batch_job import sandbox_containers
 from batchrun_operator.reconcile.conditions import shortened_text
 from batchrun_operator.reconcile.observed import Container, Pod, Terminated, Waiting
 from batchrun_operator.reconcile.timers import NEVER_REASONS, PULL_REASONS, create_key, creation_fault, pull_key
@@ -24,7 +27,7 @@ def cause_of(sheet: Worksheet, pod: Pod, container: Container) -> SandboxSignal 
         return _cannot_be_pulled(sheet, pod, container, container.state)
     for end in (container.state, container.last):
         if isinstance(end, Terminated) and end.exit_code not in SANDBOX_ENDS:
-            return _death(sheet, end)
+            return _death(sheet, pod, container, end)
     return None
 
 
@@ -39,9 +42,19 @@ def is_oom_kill(end: Terminated) -> bool:
     return end.reason == "OOMKilled" and end.exit_code == KILLED
 
 
-def _death(sheet: Worksheet, end: Terminated) -> SandboxSignal:
+def _death(sheet: Worksheet, pod: Pod, container: Container, end: Terminated) -> SandboxSignal:
     reason = Reason.OOM_KILLED if is_oom_kill(end) else Reason.SANDBOX_LOST
-    return _make(reason, how_it_ended(end, sheet.spec.sandbox.resources.limits.memory))
+    return _make(reason, how_it_ended(end, _memory_limit(sheet, pod, container)))
+
+
+def _memory_limit(sheet: Worksheet, pod: Pod, container: Container) -> object:
+    """Of the row's own container, else the run's."""
+    batches = sheet.plan.batches if sheet.plan is not None else []
+    batch = next((item for item in batches if item.number == pod.batch), None)
+    index = container.name.removeprefix(SANDBOX_CONTAINER_PREFIX)
+    own = sandbox_containers(sheet.plan, batch) if sheet.plan is not None and batch is not None else []
+    said = own[int(index)] if index.isdigit() and int(index) < len(own) else AS_THE_RUN_SAYS
+    return said.over(sheet.spec.sandbox.resources).limits.memory
 
 
 def _cannot_be_pulled(sheet: Worksheet, pod: Pod, container: Container, state: Waiting) -> SandboxSignal | None:

@@ -29,6 +29,7 @@ from batchrun_api import names
 from batchrun_api.conditions import Reason as ConditionReason
 from batchrun_api.messages import Culprit, Signals
 from batchrun_api.outcomes import Reason
+from batchrun_api.own_container import OwnAmounts, OwnContainer
 from batchrun_api.status import BatchRunStatus, Eviction, PlanStatus
 from batchrun_operator.reconcile.causes import SANDBOX_ENDS
 from batchrun_operator.reconcile.decide import decide
@@ -158,6 +159,20 @@ def test_a_sandbox_that_fails_in_the_runners_image_too_is_hopeless_and_keeps_its
 def test_a_running_container_is_not_judged_by_the_start_that_failed_before() -> None:
     came = Container("sandbox-0", "x", Running(), last=Terminated(128, "StartError", "busy"), restarts=1)
     assert create_key(pod(), came) not in keys(with_sandbox(came))
+
+
+def test_the_limit_that_is_named_is_that_of_the_rows_own_container() -> None:
+    mine = plan(2)
+    (batch,) = mine.batches
+    own = OwnContainer(limits=OwnAmounts(memory="2Gi"))
+    mine = mine.model_copy(update={"containers": [own], "batches": [batch.model_copy(update={"containers": [-1, 0]})]})
+    killed = [Container(f"sandbox-{index}", "x", Terminated(137, "OOMKilled")) for index in (0, 1)]
+    seen = replace(scene(2, jobs=(job(),), pods=(pod(sandboxes=tuple(killed)),)), shards=Shards(mine))
+
+    told = signals(think(seen)).sandboxes
+
+    assert "memory limit 1Gi" in told[0].message
+    assert "memory limit 2Gi" in told[1].message
 
 
 def test_a_killed_runner_is_told_of_to_the_next_one_in_its_place() -> None:
