@@ -5,9 +5,8 @@ from ipaddress import ip_network
 
 from batchrun_api.availability import lacks
 from batchrun_api.conditions import Reason
-from batchrun_api.own_container import KINDS, LEAST_LIMITS
+from batchrun_api.own_container import LEAST_LIMITS, misfits
 from batchrun_api.own_distribution import in_table_order, reference_of
-from batchrun_api.quantities import parse_quantity
 from batchrun_api.spec.model import NOT_IN_EXTRA_BODY, not_for_extra_body
 from batchrun_api.spec.run import BatchRunSpec
 from batchrun_api.spec.sandbox import Resources
@@ -79,17 +78,14 @@ def _extra_body_problems(spec: BatchRunSpec) -> list[SpecProblem]:
 
 def _resource_problems(resources: Resources) -> list[SpecProblem]:
     """Amounts with which no sandbox runs. Kubernetes says the same, but of a Job and much later."""
+    path = ("sandbox", "resources")
     problems = []
-    for kind in KINDS:
+    for kind, limit, request in misfits(resources.limits, resources.requests):
         name = kind.replace("_", "-")
-        limit, request = getattr(resources.limits, kind), getattr(resources.requests, kind)
-        if limit is None:
-            continue
-        path = ("sandbox", "resources")
-        if parse_quantity(limit) < parse_quantity(LEAST_LIMITS[kind]):
+        if request is None:
             message = f"is {limit}, less than {LEAST_LIMITS[kind]}, which a sandbox needs: raise it"
             problems.append(SpecProblem((*path, "limits", name), message))
-        elif request is not None and parse_quantity(request) > parse_quantity(limit):
+        else:
             message = f"is {request}, more than the limit of {limit}: lower it, or raise the limit"
             problems.append(SpecProblem((*path, "requests", name), message))
     return problems

@@ -1,6 +1,7 @@
 """What a row says of its own container besides the image: user and resources. The plan carries it to the operator."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -51,6 +52,27 @@ class OwnContainer(BaseModel):
 
 
 AS_THE_RUN_SAYS = OwnContainer()
+
+
+class Misfit(NamedTuple):
+    """An amount with which no sandbox runs."""
+
+    kind: str
+    limit: str | int
+    request: str | int | None
+    """Above the limit; None: the limit itself is too low."""
+
+
+def misfits(limits: ResourceList | OwnAmounts, requests: ResourceList | OwnAmounts) -> Iterator[Misfit]:
+    """Limits below LEAST_LIMITS, and requests above their limit, in the order of KINDS."""
+    for kind in KINDS:
+        limit, request = getattr(limits, kind), getattr(requests, kind)
+        if limit is None:
+            continue
+        if parse_quantity(limit) < parse_quantity(LEAST_LIMITS[kind]):
+            yield Misfit(kind, limit, None)
+        elif request is not None and parse_quantity(request) > parse_quantity(limit):
+            yield Misfit(kind, limit, request)
 
 
 def _first(own: OwnAmounts, of_run: ResourceList, kind: str) -> str | int | None:

@@ -9,7 +9,7 @@ import structlog
 from batchrun_api import names
 from batchrun_api.conditions import Reason
 from batchrun_operator.kube import AlreadyExists, Conflict, KubeError, NotFound, Refused
-from batchrun_operator.manifests.meta import LABEL_MANAGED_BY, MANAGED_BY, Manifest
+from batchrun_operator.manifests.meta import LABEL_MANAGED_BY, MANAGED_BY, Manifest, is_owned_by
 from batchrun_operator.manifests.plan_shards import ANNOTATION_SHA256
 from batchrun_operator.memory import RunMemory
 from batchrun_operator.ports import Api, Json
@@ -189,8 +189,7 @@ class _Hand:
             return
 
     def _is_ours(self, found: Json) -> bool:
-        owners = found["metadata"].get("ownerReferences") or ()
-        return any(owner.get("uid") == self._uid for owner in owners)
+        return is_owned_by(found, self._uid)
 
     def _forget_plan(self) -> None:
         self._memory.plan = self._memory.plan_log = None

@@ -8,7 +8,7 @@ from batchrun_api.conditions import Reason
 from batchrun_api.exit_codes import ExitCode
 from batchrun_api.hints import ModelHint
 from batchrun_operator.kube import KubeError, NotFound, Refused
-from batchrun_operator.manifests.meta import Role
+from batchrun_operator.manifests.meta import Role, is_owned_by
 from batchrun_operator.manifests.network_policy import Surroundings, policy_name
 from batchrun_operator.manifests.plan_shards import ShardsDamaged, read_shards, shard_count, shard_name
 from batchrun_operator.memory import RunMemory
@@ -104,9 +104,7 @@ async def _network(api: Api, run: Run, memory: RunMemory, clock: Clock, resolve:
         return Network(fault=error.message)
     policy = None
     if found is not None:
-        owners = found["metadata"].get("ownerReferences") or ()
-        is_ours = any(owner.get("uid") == run.uid for owner in owners)
-        policy = Policy(found["metadata"]["uid"], found["spec"], is_ours)
+        policy = Policy(found["metadata"]["uid"], found["spec"], is_owned_by(found, run.uid))
     wanted = run.spec is not None and run.spec.sandbox.network.is_internet_only
     return Network(policy, await _around(api, run, memory, clock, resolve) if wanted else None)
 

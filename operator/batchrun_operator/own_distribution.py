@@ -11,6 +11,7 @@ from batchrun_api.spec.run import BatchRunSpec
 from batchrun_api.toolsets import Distribution
 from batchrun_operator.kube import NotFound
 from batchrun_operator.manifests.config import CONFIG_KEY, config_name
+from batchrun_operator.manifests.meta import is_owned_by
 from batchrun_operator.memory import RunMemory
 from batchrun_operator.ports import Api
 from batchrun_operator.reconcile.observed import NoDistribution, Run
@@ -55,8 +56,7 @@ async def _of_plan(api: Api, run: Run) -> Distribution | None:
         found = await api.get("configmaps", run.namespace, config_name(run.name, run.uid, run.plan_id))
     except NotFound:
         return None
-    owners = found["metadata"].get("ownerReferences") or ()
-    if not any(owner.get("uid") == run.uid for owner in owners):
+    if not is_owned_by(found, run.uid):
         return None
     return parse_distribution(json.dumps(json.loads(found["data"][CONFIG_KEY])["spec"]["distribution"]))
 

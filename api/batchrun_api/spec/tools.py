@@ -76,12 +76,10 @@ class Tools(ApiModel):
     """A toolset whose needs are not met: refuse the run, or run without it."""
     web: Web | None = None
     """The toolset `web`. Left out: unavailable, and so is `browser`, which searches too."""
-
     vision: Vision | None = None
     """The toolset `vision`; {} asks the run's own model. Left out: unavailable."""
     image_gen: ImageGen | None = None
     """The toolset `image_gen`. Left out: unavailable."""
-
     mixture_of_agents: MixtureOfAgents | None = None
     """The toolset `moa`. Left out: unavailable."""
 

@@ -72,6 +72,12 @@ def metadata(
     }
 
 
+def is_owned_by(found: Manifest, uid: str) -> bool:
+    """Whether an object of the cluster belongs to the run of that UID."""
+    owners = found["metadata"].get("ownerReferences") or ()
+    return any(owner.get("uid") == uid for owner in owners)
+
+
 def owner_reference(name: str, uid: str) -> Manifest:
     """The run as controller. It does not block the owner's deletion: that would need a further permission."""
     return {

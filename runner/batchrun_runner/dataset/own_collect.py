@@ -4,7 +4,7 @@ import posixpath
 from typing import Any
 
 from batchrun_runner.dataset.faults import RowFault, kind_of
-from batchrun_runner.dataset.own_values import SHOWN_CHARS, command_of, number_of, object_of, text_of
+from batchrun_runner.dataset.own_values import SHOWN_CHARS, command_of, number_of, object_of, only_known, text_of
 from batchrun_runner.records import Collect
 from batchrun_runner.text import one_line
 
@@ -18,10 +18,7 @@ _FIELDS = ("paths", "command", "restore", "timeoutSeconds")
 def own_collect(value: Any) -> Collect:
     """The setting, checked and cleaned. Raises RowFault."""
     given = object_of(value, "collect", '{"paths": ["answer.py"]} or {"command": "git diff"}')
-    for name in given:
-        if name not in _FIELDS:
-            shown = one_line(name, SHOWN_CHARS)
-            raise RowFault(f"`collect` has the key {shown!r}, which it does not know", f"use {', '.join(_FIELDS)}")
+    only_known(given, "collect", _FIELDS)
     paths = _paths(given["paths"]) if given.get("paths") is not None else ()
     command = command_of(given["command"], "collect.command") if given.get("command") is not None else ""
     restore = command_of(given["restore"], "collect.restore") if given.get("restore") is not None else ""

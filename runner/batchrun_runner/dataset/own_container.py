@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from batchrun_api.own_container import AS_THE_RUN_SAYS, LEAST_LIMITS, OwnAmounts, OwnContainer
+from batchrun_api.own_container import AS_THE_RUN_SAYS, LEAST_LIMITS, OwnAmounts, OwnContainer, misfits
 from batchrun_api.quantities import parse_quantity
 from batchrun_api.spec.sandbox import QUANTITY, ResourceList
 from batchrun_runner.dataset.faults import RowFault, kind_of
+from batchrun_runner.dataset.own_values import SHOWN_CHARS, only_known
 from batchrun_runner.text import one_line
 
 CONTAINER_FIELDS = frozenset({"user", "resources"})
@@ -21,7 +22,6 @@ _LONGEST_QUANTITY_CHARS = 32
 _NAMES = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "ephemeral_storage"}
 _MOST = {"cpu": "10000", "memory": "1Pi", "ephemeral_storage": "1Pi"}
 """Where the spec has no maximum: beyond, it is a slip of the pen."""
-_SHOWN_CHARS = 60
 
 
 def own_container(row: Mapping[str, Any], largest: ResourceList) -> OwnContainer:
@@ -38,7 +38,7 @@ def _user(value: Any) -> str:
     if not isinstance(value, int | str) or isinstance(value, bool):
         raise RowFault(f"`user` is {kind_of(value, article=True)}, not a user", 'write 1000 or "1000:1000"')
     text = str(value)
-    shown = one_line(text, _SHOWN_CHARS)
+    shown = one_line(text, SHOWN_CHARS)
     if not _USER.fullmatch(text):
         raise RowFault(
             f"`user` {shown!r} is no number", 'write "uid" or "uid:gid" in numbers: Kubernetes takes no user names'
@@ -53,18 +53,15 @@ def _resources(value: Any, largest: ResourceList) -> tuple[OwnAmounts, OwnAmount
     shape = 'write {"limits": {"memory": "2Gi"}}'
     if not isinstance(value, dict):
         raise RowFault(f"`resources` is {kind_of(value, article=True)}, not an object", shape)
-    _only(value, "resources", ("limits", "requests"))
+    only_known(value, "resources", ("limits", "requests"))
     limits = _amounts(value.get("limits"), "limits", largest)
     requests = _amounts(value.get("requests"), "requests", largest)
-    for name, kind in _NAMES.items():
-        limit, request = getattr(limits, kind), getattr(requests, kind)
-        if limit is None:
-            continue
-        if parse_quantity(limit) < parse_quantity(LEAST_LIMITS[kind]):
+    for kind, limit, request in misfits(limits, requests):
+        name = kind.replace("_", "-")
+        if request is None:
             place = f"`resources.limits.{name}` is {limit}"
             raise RowFault(f"{place}, less than {LEAST_LIMITS[kind]}, which a sandbox needs", "raise it")
-        if request is not None and parse_quantity(request) > parse_quantity(limit):
-            raise RowFault(f"`resources.requests.{name}` is {request}, more than its limit of {limit}", "lower it")
+        raise RowFault(f"`resources.requests.{name}` is {request}, more than its limit of {limit}", "lower it")
     return limits, requests
 
 
@@ -74,20 +71,13 @@ def _amounts(value: Any, part: str, largest: ResourceList) -> OwnAmounts:
     place = f"resources.{part}"
     if not isinstance(value, dict):
         raise RowFault(f"`{place}` is {kind_of(value, article=True)}, not an object", 'write {"memory": "2Gi"}')
-    _only(value, place, tuple(_NAMES))
+    only_known(value, place, tuple(_NAMES))
     found = {
         _NAMES[name]: _amount(amount, f"{place}.{name}", _NAMES[name], largest)
         for name, amount in value.items()
         if amount is not None
     }
     return OwnAmounts(**found)
-
-
-def _only(value: dict[str, Any], place: str, known: tuple[str, ...]) -> None:
-    for name in value:
-        if name not in known:
-            shown = one_line(name, _SHOWN_CHARS)
-            raise RowFault(f"`{place}` has the key {shown!r}, which it does not know", f"use {', '.join(known)}")
 
 
 def _amount(value: Any, place: str, kind: str, largest: ResourceList) -> str | int:
@@ -108,6 +98,6 @@ def _quantity(value: Any, place: str) -> Decimal:
     is_text = isinstance(value, str) and len(value) <= _LONGEST_QUANTITY_CHARS and _QUANTITY.fullmatch(value)
     if not (is_number or is_text):
         is_shown = isinstance(value, str | int | float)
-        shown = repr(one_line(str(value), _SHOWN_CHARS)) if is_shown else kind_of(value, article=True)
+        shown = repr(one_line(str(value), SHOWN_CHARS)) if is_shown else kind_of(value, article=True)
         raise RowFault(f"`{place}` is {shown}, which is no quantity", 'write it as in Kubernetes: "500m", "2Gi"')
     return parse_quantity(value)

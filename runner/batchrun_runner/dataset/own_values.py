@@ -17,6 +17,14 @@ def object_of(value: Any, where: str, shape: str) -> dict[str, Any]:
     return value
 
 
+def only_known(value: dict[str, Any], where: str, known: tuple[str, ...]) -> None:
+    """No key that the setting does not know."""
+    for name in value:
+        if name not in known:
+            shown = one_line(name, SHOWN_CHARS)
+            raise RowFault(f"`{where}` has the key {shown!r}, which it does not know", f"use {', '.join(known)}")
+
+
 def command_of(value: Any, where: str) -> str:
     """A shell command that is not empty."""
     command = text_of(value, f"`{where}`")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import io
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 from PIL import Image
+
+from tests.cluster.harness.local_server import LocalServer, answer
 
 METADATA = "http://169.254.169.254/latest/meta-data/"
 
@@ -22,7 +22,7 @@ def picture(width: int = 40, height: int = 30, color: str = "red", form: str = "
     return file.getvalue()
 
 
-class ImagesAPI:
+class ImagesAPI(LocalServer):
     """`base_url` while the context is open; what POST /v1/images/generations answers goes by the prompt's first word.
 
     url, jpeg: by an address here; elsewhere, moved: by one that is not public; empty, junk, broken: without a picture;
@@ -49,39 +49,26 @@ class ImagesAPI:
 
             def log_message(self, *_: Any) -> None: ...
 
-        self._server = ThreadingHTTPServer((host, 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=[0.05], daemon=True)
-        self.host = host
-        self.url = f"http://{host}:{self._server.server_port}"
+        super().__init__(host, Handler)
         self.base_url = f"{self.url}/v1"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
     def _serve(self, request: BaseHTTPRequestHandler) -> None:
         match request.path:
             case "/red.png":
-                _answer(request, 200, "image/png", picture())
+                answer(request, 200, "image/png", picture())
             case "/large.jpg":
-                _answer(request, 200, "image/jpeg", picture(4000, 3000, "blue", "JPEG"))
+                answer(request, 200, "image/jpeg", picture(4000, 3000, "blue", "JPEG"))
             case "/text":
-                _answer(request, 200, "text/html", b"no picture")
+                answer(request, 200, "text/html", b"no picture")
             case "/to-metadata":
-                _answer(request, 302, "text/plain", b"", ("Location", METADATA))
+                answer(request, 302, "text/plain", b"", ("Location", METADATA))
             case _:
-                _answer(request, 404, "text/plain", b"nothing here")
+                answer(request, 404, "text/plain", b"nothing here")
 
     def _generate(self, request: BaseHTTPRequestHandler) -> None:
         body = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
         if request.path != "/v1/images/generations":
-            _answer(request, 404, "application/json", b'{"error": {"message": "no such path"}}')
+            answer(request, 404, "application/json", b'{"error": {"message": "no such path"}}')
             return
         self.asked.append(body)
         self.keys.append(request.headers.get("Authorization"))
@@ -98,15 +85,5 @@ class ImagesAPI:
             "refuse": (400, {"error": {"message": "not with us", "code": "content_policy_violation"}}),
             "break": (501, {"error": {"message": "out of paint"}}),
         }
-        status, answer = by_word.get(body["prompt"].split()[0], (200, in_answer))
-        _answer(request, status, "application/json", json.dumps(answer).encode())
-
-
-def _answer(request: BaseHTTPRequestHandler, status: int, kind: str, body: bytes, *headers: tuple[str, str]) -> None:
-    request.send_response(status)
-    request.send_header("Content-Type", kind)
-    request.send_header("Content-Length", str(len(body)))
-    for name, value in headers:
-        request.send_header(name, value)
-    request.end_headers()
-    request.wfile.write(body)
+        status, said = by_word.get(body["prompt"].split()[0], (200, in_answer))
+        answer(request, status, "application/json", json.dumps(said).encode())
