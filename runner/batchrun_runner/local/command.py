@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from batchrun_runner.documents import InvalidFile, load_run
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.ownership import PlanRefused
 from batchrun_runner.local.backends import backend_for, ignored_by
+from batchrun_runner.local.complaints import complain
 from batchrun_runner.local.engine import DiscardWatch, Engine
 from batchrun_runner.local.inputs import BadInput, is_embedded_demo, settings_of, source_for
 from batchrun_runner.local.lock import folder_lock
@@ -44,7 +45,6 @@ from batchrun_runner.stopping import Stop
 from batchrun_runner.storage.errors import InTheWay, StorageError, StorageFull
 from batchrun_runner.storage.folder import FolderStore
 from batchrun_runner.storage.os_errors import DISK_FULL
-from batchrun_runner.text import without_controls
 from batchrun_runner.tools.services import open_services
 
 _RUN_AGAIN = "the same command runs these prompts again"
@@ -96,10 +96,7 @@ def _complain(text: str, error: Exception | None = None) -> None:
     """The code is the one that the condition has on a cluster: what people search for."""
     reason = getattr(error, "reason", "")
     code = f" ({reason})" if reason else ""
-    # Servers' words may hold control sequences of terminals.
-    shown = without_controls(f"{text}{code}", kept="\n")
-    with suppress(OSError):
-        sys.stderr.write(f"{shown}\n")
+    complain(f"{text}{code}")
 
 
 def _what_is_wrong(folder: Path, error: Exception) -> str:

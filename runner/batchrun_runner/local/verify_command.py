@@ -23,6 +23,7 @@ from batchrun_runner.dataset.sources import Source
 from batchrun_runner.documents import InvalidFile, load_run
 from batchrun_runner.ledger import layout
 from batchrun_runner.local.backends import backend_for
+from batchrun_runner.local.complaints import complain
 from batchrun_runner.local.inputs import BadInput, is_embedded_demo, source_for
 from batchrun_runner.local.lock import folder_lock
 from batchrun_runner.local.regrading import Case, Judge, Verdict, cases
@@ -34,7 +35,7 @@ from batchrun_runner.storage.errors import StorageError
 from batchrun_runner.storage.folder import FolderStore
 from batchrun_runner.storage.s3 import run_store
 from batchrun_runner.storage.store import ObjectStore
-from batchrun_runner.text import one_line, without_controls
+from batchrun_runner.text import one_line
 
 _SHOWN = 20
 _SHOWN_CHARS = 300
@@ -61,9 +62,9 @@ def run_verify(file: Path, output: Path | None, sandbox_mode: str | None) -> int
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except (InvalidFile, BadInput, DatasetError, HelperMissing, StorageError) as error:
-        _complain(str(error))
+        complain(str(error))
     except OSError as error:
-        _complain(f"{error.filename or file}: {error.strerror or error}")
+        complain(f"{error.filename or file}: {error.strerror or error}")
     return ExitCode.BAD_INPUT
 
 
@@ -170,11 +171,7 @@ def _tell(store: ObjectStore, verdicts: list[Verdict]) -> int:
     missing = [item for item in verdicts if item.verification.reward is None]
     for item in missing[:_SHOWN]:
         name = f"prompt {item.case.row.index}" + (f" ({one_line(item.case.row.id, 60)})" if item.case.row.id else "")
-        _complain(f"{name}: not judged: {one_line(item.why_not, _SHOWN_CHARS)}")
+        complain(f"{name}: not judged: {one_line(item.why_not, _SHOWN_CHARS)}")
     if len(missing) > _SHOWN:
-        _complain(f"and {len(missing) - _SHOWN:,} more, see {store.place}/{layout.VERIFIED}")
+        complain(f"and {len(missing) - _SHOWN:,} more, see {store.place}/{layout.VERIFIED}")
     return ExitCode.SOME_FAILED if missing else ExitCode.DONE
-
-
-def _complain(text: str) -> None:
-    sys.stderr.write(without_controls(text, kept="\n") + "\n")
