@@ -24,7 +24,7 @@ from tests.cluster.harness.evidence import (
 )
 from tests.cluster.harness.kubectl import Kubectl, wait_for
 from tests.cluster.harness.node import Node
-from tests.cluster.harness.runs import Run, Runs, demo_prompt
+from tests.cluster.harness.runs import Run, Runs, demo_prompt, true_conditions
 
 CALLS = 2
 """Of the model for each prompt here: one that runs a command, one that answers."""
@@ -187,7 +187,7 @@ def test_a_sandbox_that_dies_as_the_runner_ends_holds_nothing_up(runs: Runs, nod
     os.kill(last, signal.SIGKILL)
 
     assert_survived(run, data_set, stored(run))
-    wait_for("the batch's Job is complete", lambda: _is_complete(run, "batch"), 60)
+    assert all("Complete" in true_conditions(job) for job in run.ended_jobs())
     [after] = run.pods("batch")
     assert after["metadata"]["uid"] == pod["metadata"]["uid"]
     sandbox = next(status for status in after["status"]["containerStatuses"] if status["name"] == "sandbox-1")
@@ -201,11 +201,6 @@ def _wait_closely(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "the moment did not come"
-
-
-def _is_complete(run: Run, role: str) -> bool:
-    jobs = run.runs.kubectl.list("jobs", f"batchrun.dev/run={run.name},batchrun.dev/role={role}")
-    return all(job["status"].get("succeeded") == 1 for job in jobs)
 
 
 def kill_operator(kubectl: Kubectl) -> str:

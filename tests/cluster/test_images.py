@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.harness.runs import Run, Runs, demo_prompt
+from tests.cluster.harness.runs import Run, Runs, demo_prompt, true_conditions
 from tests.cluster.harness.talk import calls_prompt, outputs, results
 
 PYTHON, BUSYBOX, NOSHELL = (f"batchrun-test-{name}:dev" for name in ("python", "busybox", "noshell"))
@@ -80,8 +80,8 @@ def test_d01_images_that_cannot_be_had_fail_their_prompts_alone_and_by_name(runs
     told = {failure["promptIndex"]: failure for failure in status["failures"]}
     assert {index: failure["reason"] for index, failure in told.items()} == dict.fromkeys((1, 2), "ImageUnavailable")
     assert "registry.invalid/none:1" in told[1]["message"]
-    (job,) = runs.kubectl.list("jobs", f"batchrun.dev/run={run.name},batchrun.dev/role=batch")
-    assert any(c["type"] == "Complete" and c["status"] == "True" for c in job["status"]["conditions"])
+    (job,) = run.ended_jobs()
+    assert "Complete" in true_conditions(job)
 
 
 def test_a_row_begins_in_its_own_folder_and_pods_carry_what_the_template_says(runs: Runs) -> None:

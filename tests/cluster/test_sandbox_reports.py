@@ -15,18 +15,12 @@ from tests.cluster.harness.field_reports import READ_ONLY_CASES, Mode
 from tests.cluster.harness.kubectl import wait_for
 from tests.cluster.harness.node import Node
 from tests.cluster.harness.parameters import script
-from tests.cluster.harness.runs import Run, Runs
+from tests.cluster.harness.runs import Runs, true_conditions
 from tests.cluster.harness.webhook import make_roots_read_only, mutating_webhook
 
 IMAGES = {name: f"batchrun-test-{name}:dev" for name in field_reports.IMAGES}
 GRACE_SECONDS = 30
 """Of a pod, and of the operator with a pod whose runner has ended."""
-
-
-def batch_jobs(run: Run) -> list[str]:
-    """How the Jobs of its batches ended, sorted."""
-    jobs = run.runs.kubectl.list("jobs", f"batchrun.dev/run={run.name},batchrun.dev/role=batch")
-    return sorted(c["type"] for job in jobs for c in job["status"].get("conditions", []) if c["status"] == "True")
 
 
 @pytest.mark.timeout(500)
@@ -37,9 +31,10 @@ def test_field_reports_hold_in_pods(runs: Runs, subtests: pytest.Subtests) -> No
 
     statistics = runs.bucket.json(f"{run.prefix}/statistics.json")
     field_reports.judge(Mode.POD, run.rows(), statistics, subtests)
+    jobs = run.ended_jobs()
     pods = run.pods("batch")
-    assert len(batch_jobs(run)) == 2 * len(pods), "a Job has had more than one pod, or none"
-    assert set(batch_jobs(run)) == {"Complete", "SuccessCriteriaMet"}
+    assert len(jobs) == len(pods), "a Job has had more than one pod, or none"
+    assert all(true_conditions(job) == {"Complete", "SuccessCriteriaMet"} for job in jobs)
     ended = [state["state"]["terminated"] for pod in pods for state in pod["status"]["containerStatuses"]]
     assert {state["exitCode"] for state in ended} == {0}
 

@@ -77,6 +77,11 @@ class Runs:
         return Run(self, name, document)
 
 
+def true_conditions(item: dict[str, Any]) -> set[str]:
+    """The types of an object's conditions that are true."""
+    return {c["type"] for c in item["status"].get("conditions", []) if c["status"] == "True"}
+
+
 @dataclass
 class Run:
     """One BatchRun that was applied."""
@@ -125,6 +130,16 @@ class Run:
         """Its pods, of one role (plan, batch, merge) or all."""
         selector = f"batchrun.dev/run={self.name}" + (f",batchrun.dev/role={role}" if role else "")
         return self.runs.kubectl.list("pods", selector)
+
+    def ended_jobs(self, role: str = "batch") -> list[dict[str, Any]]:
+        """Its Jobs of one role, each Complete or Failed: a run ends before its Jobs do, whose sandboxes stop first."""
+        selector = f"batchrun.dev/run={self.name},batchrun.dev/role={role}"
+
+        def all_ended() -> list[dict[str, Any]]:
+            jobs = self.runs.kubectl.list("jobs", selector)
+            return jobs if all({"Complete", "Failed"} & true_conditions(job) for job in jobs) else []
+
+        return wait_for(f"the {role} Jobs of {self.name} have ended", all_ended)
 
     def running_pod(self, role: str = "batch") -> dict[str, Any] | None:
         """A pod whose runner container runs, or None."""
