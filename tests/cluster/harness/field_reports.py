@@ -169,7 +169,7 @@ _LEADS = tuple(run(f"printf '%s' '{'x' * lead}'; yes 🍸é | head -n 20000 | tr
 # ---- c05: orphans --------------------------------------------------------------------------------------------------
 
 # Whatever the helper has adopted and not yet reaped, alive or dead: all its children but the asking shell.
-_ORPHANS_LEFT = "$(($(cat /proc/[0-9]*/stat 2>/dev/null | grep -c \") . $PPID \") - 1))"
+_ORPHANS_LEFT = '$(($(cat /proc/[0-9]*/stat 2>/dev/null | grep -c ") . $PPID ") - 1))'
 
 
 def _reaps(row: Row) -> None:
