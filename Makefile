@@ -42,6 +42,7 @@ lock: $(UV) ## Compile the lock files from pyproject.toml
 	for extra in operator runner; do \
 	  $(COMPILE) --extra $$extra -c $(LOCKS)/dev.lock pyproject.toml -o $(LOCKS)/$$extra.lock; \
 	done
+	$(COMPILE) --extra runner --extra browser -c $(LOCKS)/dev.lock pyproject.toml -o $(LOCKS)/browser.lock
 	$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 	  | $(COMPILE) - -o $(LOCKS)/build.lock
 	$(COMPILE) requirements/engine.in -o $(LOCKS)/engine.lock
@@ -68,7 +69,7 @@ verify: .venv/.dev ## Lint, types, layers, generated files, locks, chart
 	cd runner/sandboxd && go vet ./... && test -z "$$(gofmt -l . | tee /dev/stderr)"
 	mkdir -p .venv/locks && cp requirements/*.lock .venv/locks/
 	$(MAKE) --no-print-directory lock LOCKS=.venv/locks
-	for lock in dev operator runner build engine; do \
+	for lock in dev operator runner browser build engine; do \
 	  diff <(grep -v '^ *#' requirements/$$lock.lock) <(grep -v '^ *#' .venv/locks/$$lock.lock); \
 	done
 
