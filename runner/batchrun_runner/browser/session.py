@@ -1,0 +1,182 @@
+"""One prompt's browser: its context, begun with the first call and begun anew after a crash."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from playwright.async_api import Error
+from playwright.async_api import TimeoutError as TooSlow
+
+from batchrun_runner.browser.pages import Pages
+from batchrun_runner.browser.proxy import GuardedProxy, Passport, place
+from batchrun_runner.web.errors import WebFailure
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext, Page
+
+T = TypeVar("T")
+_MOST_ASKED = 20
+_PORTS = {"http": 80, "https": 443}
+_BEYOND_SECONDS = 10
+"""What a page gets beyond the time of an action before it is closed."""
+_SETTLE_SECONDS = 5.0
+"""How long a page is waited for that has its document and goes on loading."""
+_TURN_SCRIPT = "() => new Promise(done => setTimeout(done, 100))"
+"""A page that an action set going has begun to navigate by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A context in use."""
+
+    context: "BrowserContext"
+    pages: Pages
+    passport: Passport
+
+
+class Browsers(Protocol):
+    """Who runs Chromium."""
+
+    proxy: GuardedProxy
+
+    async def running(self) -> "Browser":
+        """Started when it is not. Raises WebFailure."""
+        ...
+
+
+class Session:
+    """One prompt's pages. Close it; it can be used again after that."""
+
+    def __init__(self, browsers: Browsers, seconds: int) -> None:
+        """`seconds`: for one navigation or action."""
+        self._browsers = browsers
+        self._stack = AsyncExitStack()
+        self._opened: Opened | None = None
+        self.seconds = seconds
+
+    async def call(self, action: Callable[["Session", Mapping[str, Any]], Awaitable[T]], given: Mapping[str, Any]) -> T:
+        """What an action gives. Raises WebFailure; the session can be used after each of them."""
+        try:
+            async with asyncio.timeout(self.seconds + _BEYOND_SECONDS) as limit:
+                return await action(self, given)
+        except TooSlow:
+            raise WebFailure("timeout", f"the page did not get there within {self.seconds} s") from None
+        except TimeoutError:
+            await self.aclose()
+            if not limit.expired():
+                raise
+            message = f"the page answered nothing for {self.seconds + _BEYOND_SECONDS} s and was closed"
+            raise WebFailure("timeout", message) from None
+        except Error as error:
+            if await self._is_lost():
+                await self.aclose()
+                message = f"the page or the browser crashed, and all that was open is gone: {first_line(error)}"
+                raise WebFailure("browser_lost", message) from error
+            raise _failure(error) from error
+
+    @property
+    def pages(self) -> Pages:
+        """All pages. Raises WebFailure where nothing was opened yet."""
+        if self._opened is None or self._opened.pages.current is None:
+            raise WebFailure("no_page", "no page is open: call browser_navigate first")
+        return self._opened.pages
+
+    @property
+    def page(self) -> "Page":
+        """The current page. Raises WebFailure where nothing was opened yet."""
+        page = self.pages.current
+        if page is None:
+            raise WebFailure("no_page", "no page is open: call browser_navigate first")
+        return page
+
+    async def current_or_new_page(self) -> "Page":
+        """The current page; an empty one where nothing is open."""
+        if self._opened is not None and await self._is_lost():
+            await self.aclose()
+        opened = self._opened = self._opened or await self._begun()
+        return opened.pages.current or await opened.context.new_page()
+
+    async def settled(self) -> dict[str, Any]:
+        """After an action: where the page is now and what happened. Raises WebFailure for a page that is refused."""
+        with suppress(Error):
+            await self.page.evaluate(_TURN_SCRIPT)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.seconds):
+                await self.pages.arrived.wait()
+        page = self.page
+        await page.wait_for_load_state("domcontentloaded")
+        with suppress(TooSlow):
+            await page.wait_for_load_state("load", timeout=_SETTLE_SECONDS * 1000)
+        self.raise_if_turned_away(page.url)
+        return {"url": page.url, "title": await page.title(), "events": self._events() or None}
+
+    def raise_if_turned_away(self, url: str) -> None:
+        """Raises WebFailure where the proxy could not or may not get this page."""
+        parts = urlsplit(url)
+        if self._opened is not None and parts.hostname:
+            port = parts.port or _PORTS.get(parts.scheme, 0)
+            if failure := self._opened.passport.turned_away.pop(place(parts.hostname, port), None):
+                raise failure
+
+    def raise_why_no_tunnel(self) -> None:
+        """The same for a tunnel that the proxy did not make, which says no more than that."""
+        if self._opened is not None and self._opened.passport.turned_away:
+            raise self._opened.passport.turned_away.popitem()[1]
+
+    async def aclose(self) -> None:
+        """End the context; with it go cookies and storage."""
+        stack, self._stack = self._stack, AsyncExitStack()
+        self._opened = None
+        with suppress(Error, TimeoutError):
+            async with asyncio.timeout(_BEYOND_SECONDS):
+                await stack.aclose()
+
+    def _events(self) -> list[str]:
+        if self._opened is None:
+            return []
+        away = self._opened.passport.turned_away
+        asked = [f"the page asked for {where}: {failure.message}" for where, failure in away.items()]
+        away.clear()
+        return [*self._opened.pages.take_events(), *asked[:_MOST_ASKED]]
+
+    async def _begun(self) -> Opened:
+        browser = await self._browsers.running()
+        proxy = self._browsers.proxy
+        passport = self._stack.enter_context(proxy.admitted())
+        context = await browser.new_context(
+            proxy={"server": proxy.url, "username": passport.username, "password": passport.password},
+            accept_downloads=False,
+            viewport={"width": 1280, "height": 720},
+        )
+        self._stack.push_async_callback(context.close)
+        context.set_default_timeout(self.seconds * 1000)
+        return Opened(context, Pages(context), passport)
+
+    async def _is_lost(self) -> bool:
+        if self._opened is None or self._opened.pages.crashed.is_set():
+            return True
+        try:
+            await self._opened.context.cookies("http://localhost/")
+        except Error:
+            return True
+        return False
+
+
+def _failure(error: Error) -> WebFailure:
+    """In the closed set; the messages of Chromium's network are stable names (net::ERR_...)."""
+    text = first_line(error)
+    if "net::ERR_ABORTED" in text or "Download is starting" in text:
+        return WebFailure("unsupported_content", "this address gives no page (a download, or nothing at all)")
+    if "net::ERR_" in text or "NS_ERROR" in text:
+        return WebFailure("unreachable", text)
+    if "Unknown key" in text:
+        return WebFailure("invalid_arguments", text)
+    return WebFailure("provider_error", text)
+
+
+def first_line(error: Error) -> str:
+    """Without the log of attempts that Playwright adds."""
+    return error.message.split("\n", 1)[0][:500]
