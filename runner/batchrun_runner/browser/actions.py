@@ -27,6 +27,7 @@ _SCROLL_SCRIPT = """share => {
 _MOST_IMAGES = 100
 _MOST_URL_CHARS = 2_000
 _LOAD_SECONDS = 5.0
+_ERROR_PAGE_SECONDS = 2.0
 _ERROR_PAGE = "chrome-error://chromewebdata/"
 
 
@@ -35,16 +36,15 @@ async def navigate(session: Session, given: Mapping[str, Any]) -> Fields:
     url = str(given["url"])
     if urlsplit(url).scheme.lower() not in ("http", "https"):
         raise WebFailure("invalid_arguments", f"only http and https addresses can be opened: {url[:200]!r}")
-    page = await session.current_or_new_page()
+    page = await session.page_for_navigation()
     try:
         response = await page.goto(url, wait_until="domcontentloaded")
     except TooSlow:
         raise
     except Error as error:
-        if "net::ERR_" in error.message and "ERR_ABORTED" not in error.message:
-            # The page that says so comes a moment later, and would interrupt the next navigation.
-            with suppress(TooSlow):
-                await page.wait_for_url(_ERROR_PAGE, timeout=_LOAD_SECONDS * 1000)
+        # The page that says so comes a moment later, and would interrupt the next navigation.
+        with suppress(TooSlow):
+            await page.wait_for_url(_ERROR_PAGE, timeout=_ERROR_PAGE_SECONDS * 1000)
         if "ERR_TUNNEL_CONNECTION_FAILED" in error.message:
             session.raise_why_no_tunnel()
         raise

@@ -19,10 +19,10 @@ _FLAGS = (
     "--dns-prefetch-disable",
     "--disable-quic",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--disable-dev-shm-usage",
     "--disable-gpu",
-    "--disable-breakpad",
     "--no-pings",
+    # What forms look like is no business of a server that nobody asked for.
+    "--autofill-server-url=",
 )
 
 

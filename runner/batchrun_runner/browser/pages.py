@@ -28,10 +28,11 @@ class Pages:
         self._tasks: set[asyncio.Task[None]] = set()
         self.console: deque[dict[str, str]] = deque(maxlen=_MOST_MESSAGES)
         self.crashed = asyncio.Event()
-        """A page's process has ended."""
+        """A page's process has ended, or the browser's."""
         self.arrived = asyncio.Event()
         """No page is on its way to another document."""
         self.arrived.set()
+        context.on("close", self._crashed)
         context.on("page", self._opened)
         context.on("request", self._leaving)
         context.on("requestfailed", self._not_leaving)
@@ -75,7 +76,7 @@ class Pages:
             if self._open and not self.crashed.is_set():
                 self._events.append("a page was closed; the one before it is the current one now")
 
-    def _crashed(self, _: "Page") -> None:
+    def _crashed(self, _: object) -> None:
         self.crashed.set()
 
     def _leaving(self, request: "Request") -> None:

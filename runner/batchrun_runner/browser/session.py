@@ -79,7 +79,9 @@ class Session:
 
     @property
     def pages(self) -> Pages:
-        """All pages. Raises WebFailure where nothing was opened yet."""
+        """All pages. Raises WebFailure where none is open."""
+        if self._opened is not None and self._opened.pages.crashed.is_set():
+            raise WebFailure("browser_lost", "the page or the browser crashed: call browser_navigate to begin anew")
         if self._opened is None or self._opened.pages.current is None:
             raise WebFailure("no_page", "no page is open: call browser_navigate first")
         return self._opened.pages
@@ -92,11 +94,12 @@ class Session:
             raise WebFailure("no_page", "no page is open: call browser_navigate first")
         return page
 
-    async def current_or_new_page(self) -> "Page":
-        """The current page; an empty one where nothing is open."""
+    async def page_for_navigation(self) -> "Page":
+        """The current page; an empty one where nothing is open. What happened before is forgotten."""
         if self._opened is not None and await self._is_lost():
             await self.aclose()
         opened = self._opened = self._opened or await self._begun()
+        self._events()
         return opened.pages.current or await opened.context.new_page()
 
     async def settled(self) -> dict[str, Any]:
@@ -138,7 +141,8 @@ class Session:
         if self._opened is None:
             return []
         away = self._opened.passport.turned_away
-        asked = [f"the page asked for {where}: {failure.message}" for where, failure in away.items()]
+        refused = [(where, failure) for where, failure in away.items() if failure.kind == "address_refused"]
+        asked = [f"the page asked for {where}: {failure.message}" for where, failure in refused]
         away.clear()
         return [*self._opened.pages.take_events(), *asked[:_MOST_ASKED]]
 
