@@ -32,6 +32,8 @@ class PlannedBatch(PlanModel):
     """For each prompt of the batch, in order, the index into `Plan.images`; -1 is the run's default image."""
     containers: list[Annotated[int, Field(ge=-1)]] = Field(default_factory=list)
     """The same into `Plan.containers`; -1 is as the run says. Empty: so are all of them."""
+    browser: bool = False
+    """Whether a prompt of the batch has drawn the toolset `browser`, and its pod needs one."""
 
 
 class PlanCounts(PlanModel):

@@ -78,7 +78,7 @@ MEANT_FOR: dict[str, str] = {
 }
 """One line for each distribution, for people who choose."""
 
-WORKING_TOOLSETS: tuple[str, ...] = ("web", "vision", "image_gen", "terminal", "file", "moa")
+WORKING_TOOLSETS: tuple[str, ...] = ("web", "vision", "image_gen", "terminal", "file", "moa", "browser")
 """Toolsets that this version has; a test of the runner holds this to what is implemented."""
 
 NEEDS: dict[str, tuple[str, ...]] = {
@@ -86,5 +86,6 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "vision": ("tools.vision",),
     "image_gen": ("tools.imageGen",),
     "moa": ("tools.mixtureOfAgents",),
+    "browser": ("tools.browser", "tools.web", "tools.vision"),
 }
 """Fields of the spec without which a toolset is unavailable."""

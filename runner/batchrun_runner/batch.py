@@ -3,17 +3,16 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-from batchrun_api.availability import available
-from batchrun_api.checks import distribution_of
 from batchrun_api.messages import BatchMessage, Signals
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome, Reason
 from batchrun_api.spec.sandbox import Sandbox
 from batchrun_runner.agent.conversation import conversation
-from batchrun_runner.agent.draw import draw_toolsets
+from batchrun_runner.agent.draw import Draws
 from batchrun_runner.agent.loop import Agent
 from batchrun_runner.agent.trajectory import to_row
 from batchrun_runner.ledger.artifacts import ArtifactPlace
@@ -64,8 +63,8 @@ class Batch:
     """What rows say of how the model was asked, by sample; filled as they come."""
 
     @cached_property
-    def _available(self) -> frozenset[str]:
-        return available(self.settings.spec)
+    def _draws(self) -> Draws:
+        return Draws(self.settings)
 
     async def run(self, rows: Sequence[PromptRow]) -> BatchMessage:
         """Work on every row that has no stored end yet, `promptsPerPod` at a time, and write the batch's objects.
@@ -171,13 +170,13 @@ class Batch:
 
     async def _agent_in(self, lease: SandboxLease, row: PromptRow) -> PromptResult:
         spec = self.settings.spec
-        toolsets = draw_toolsets(distribution_of(spec) or {}, self._available, (self.settings.run_name, row.key))
+        toolsets = self._draws.of(row.key)
         limits = ToolLimits(
             command_seconds=spec.sandbox.command_timeout_seconds,
             max_command_seconds=spec.sandbox.command_timeout_seconds,
         )
-        toolbox = SandboxToolbox(lease, toolsets, limits, row.env, self.services, row.key)
-        result = await _with_cause(lease, await self.agent.within(row).run(row, toolbox, toolsets))
+        async with aclosing(SandboxToolbox(lease, toolsets, limits, row.env, self.services, row.key)) as toolbox:
+            result = await _with_cause(lease, await self.agent.within(row).run(row, toolbox, toolsets))
         image = row.image or spec.sandbox.image
         return replace(result, sandbox_image=image, boot_id=lease.sandbox.hello.boot_id)
 

@@ -218,6 +218,22 @@ def batch(
 
 
 @app.command()
+def browser(
+    socket: Annotated[Path, typer.Option(help="Unix socket to listen on.")],
+    allow: Annotated[
+        list[str] | None, typer.Option(help="A range of private addresses that may be read.", show_default=False)
+    ] = None,
+    action_timeout: Annotated[int, typer.Option(help="Longest time of one action in seconds.", min=1)] = 30,
+    end_with_stdin: Annotated[bool, typer.Option("--end-with-stdin", help="End when standard input does.")] = False,
+) -> None:
+    """Beside a runner: serve a browser to its prompts, until SIGTERM."""
+    _end_on_sigterm()
+    from batchrun_runner.browser.server import run_service
+
+    run_service(socket, allow or [], action_timeout, ends_with_stdin=end_with_stdin)
+
+
+@app.command()
 def merge(config: ConfigOption, plan_id: PlanIdOption) -> None:
     """In a merge pod: put the results together."""
     _end_on_sigterm()

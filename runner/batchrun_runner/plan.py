@@ -16,6 +16,7 @@ import orjson
 from batchrun_api.plan import Plan, plan_in_words
 from batchrun_api.spec import BatchRunSpec
 from batchrun_api.text import counted
+from batchrun_runner.agent.draw import Draws
 from batchrun_runner.dataset.own_settings import RowBounds
 from batchrun_runner.dataset.rows import InvalidRow
 from batchrun_runner.dataset.sources import Source
@@ -73,7 +74,8 @@ def make_plan(
     _refuse_if_changed(settings, store, stored, config)
     with tempfile.TemporaryDirectory() as folder:
         highest = max(taken, -1, *stored.sizes_bytes, *stored.missing)
-        with Cutter(Path(folder), settings.spec, stored.rows, highest + 1) as cutter:
+        draws = Draws(settings)
+        with Cutter(Path(folder), settings.spec, stored.rows, highest + 1, draws.have_browser) as cutter:
             _read(settings.spec, source, cutter, f"{store.place}/{layout.REJECTED}")
         plan = cutter.plan(plan_id, _damage(store.place, stored))
         _write(store, plan, config, cutter, clock())

@@ -69,6 +69,13 @@ class Web(ApiModel):
     """Ranges of private addresses (10.1.0.0/16) in which pages may be read all the same. All others are refused."""
 
 
+class Browser(ApiModel):
+    """The toolset `browser`: a Chromium beside the runner. It reaches what `tools.web` may read."""
+
+    action_timeout_seconds: Annotated[int, Field(ge=1, le=600)] = 30
+    """Longest time of one navigation, click or other action in seconds."""
+
+
 class Tools(ApiModel):
     """Which tools the model is offered."""
 
@@ -82,6 +89,8 @@ class Tools(ApiModel):
     """The toolset `image_gen`. Left out: unavailable."""
     mixture_of_agents: MixtureOfAgents | None = None
     """The toolset `moa`. Left out: unavailable."""
+    browser: Browser | None = None
+    """The toolset `browser`; {} will do. Needs `web` and `vision` too, whose tools it has. Left out: unavailable."""
 
     def acting(self) -> dict[str, Any]:
         """What of it acts on results, for the configuration's digest; without toolsets as before there were any."""
@@ -94,6 +103,8 @@ class Tools(ApiModel):
             parts["imageGen"] = self.image_gen.acting()
         if self.mixture_of_agents is not None:
             parts["mixtureOfAgents"] = self.mixture_of_agents.acting()
+        if self.browser is not None:
+            parts["browser"] = {}
         return parts
 
     def model_refs(self) -> dict[str, ModelRef]:

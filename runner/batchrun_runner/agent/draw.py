@@ -3,6 +3,10 @@
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
+from batchrun_api.availability import available
+from batchrun_api.checks import distribution_of
+from batchrun_runner.settings import RunSettings
+
 
 def draw_toolsets(
     distribution: Mapping[str, int], available: Collection[str], seed_parts: Sequence[str]
@@ -18,6 +22,23 @@ def draw_toolsets(
     if drawn or not possible:
         return drawn
     return (max(possible, key=lambda name: possible[name]),)
+
+
+class Draws:
+    """What the prompts of a run draw."""
+
+    def __init__(self, settings: RunSettings) -> None:
+        self._distribution = distribution_of(settings.spec) or {}
+        self._available = available(settings.spec)
+        self._run_name = settings.run_name
+
+    def of(self, key: str) -> tuple[str, ...]:
+        """The toolsets of the prompt with this key."""
+        return draw_toolsets(self._distribution, self._available, (self._run_name, key))
+
+    def have_browser(self, key: str) -> bool:
+        """Whether that prompt gets the browser."""
+        return "browser" in self._distribution and "browser" in self.of(key)
 
 
 def _percentile(seed_parts: Sequence[str], name: str) -> float:

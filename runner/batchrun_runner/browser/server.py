@@ -95,11 +95,21 @@ async def _answer(session: Session, line: bytes) -> dict[str, Any]:
         return {"kind": "internal", "message": fault_of_ours(error)}
 
 
-async def serve(path: Path, allowed_ranges: Sequence[str], seconds: int, resolver: Resolver = resolve) -> None:
+async def serve(
+    path: Path,
+    allowed_ranges: Sequence[str],
+    seconds: int,
+    resolver: Resolver = resolve,
+    *,
+    ends_with_stdin: bool = False,
+) -> None:
     """Until SIGTERM or SIGINT. Raises ValueError for what is no range."""
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    if ends_with_stdin:
+        # A parent that is killed takes its end of the pipe along.
+        asyncio.get_running_loop().add_reader(0, ended.set)
     async with GuardedProxy(AddressRules.of(allowed_ranges), resolver).open() as proxy, AsyncExitStack() as stack:
         service = BrowserService(proxy)
         stack.push_async_callback(service.aclose)
@@ -117,3 +127,8 @@ async def serve(path: Path, allowed_ranges: Sequence[str], seconds: int, resolve
         await asyncio.to_thread(path.unlink, missing_ok=True)
         await stack.enter_async_context(listening(start, handle))
         await ended.wait()
+
+
+def run_service(path: Path, allowed_ranges: Sequence[str], seconds: int, *, ends_with_stdin: bool) -> None:
+    """`serve` as a process of its own."""
+    asyncio.run(serve(path, allowed_ranges, seconds, ends_with_stdin=ends_with_stdin))

@@ -17,10 +17,11 @@ _OBJECT_BYTES = 64
 
 
 class Indices(NamedTuple):
-    """Where the plan has what a row's container needs; -1: as the run says."""
+    """Where the plan has what a row's container needs; -1: as the run says. And whether its pod needs a browser."""
 
     image: int = -1
     container: int = -1
+    browser: bool = False
 
 
 class BatchWriter:
@@ -44,6 +45,7 @@ class BatchWriter:
             length=len(body),
             images=[row.image for row in indices],
             containers=[row.container for row in indices] if has_own else [],
+            browser=any(row.browser for row in indices),
         )
         self.batches.append(planned)
         self._number += 1

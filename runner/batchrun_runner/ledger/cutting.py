@@ -1,7 +1,7 @@
 """Cutting batches: the rows of a data set in their order, what is done of them, and where the rest goes."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -35,7 +35,15 @@ _TEXT_FIELDS = tuple(item.name for item in fields(PromptRow) if item.name not in
 class Cutter:
     """Takes the rows of the data set in their order; cuts batches of those that are not done. Spools to files."""
 
-    def __init__(self, folder: Path, spec: BatchRunSpec, stored: Iterable[StoredRow], first_number: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        spec: BatchRunSpec,
+        stored: Iterable[StoredRow],
+        first_number: int,
+        needs_browser: Callable[[str], bool],
+    ) -> None:
+        """`needs_browser`: whether the prompt with a key has drawn one."""
         self.rows_path = folder / "rows.jsonl"
         self.order_path = folder / "order.jsonl"
         self.rejected_path = folder / "rejected.jsonl"
@@ -49,6 +57,7 @@ class Cutter:
         self._skipped: list[str] = []
         self._invalid = 0
         self._spec = spec
+        self._needs_browser = needs_browser
         self._matcher = Matcher(stored)
         self._outcomes: Counter[Outcome] = Counter()
         self._images: dict[str, int] = {}
@@ -104,7 +113,7 @@ class Cutter:
         image = self._images.setdefault(row.image, len(self._images)) if row.image else -1
         line = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
         # The slice is a copy of its own size: orjson's object keeps the 8 KiB that it was written in.
-        self._batching.add(line[1:], row.image, Indices(image, container))
+        self._batching.add(line[1:], row.image, Indices(image, container, self._needs_browser(row.key)))
 
     def finish(self, place: str, rejected: str) -> None:
         """The data set at `place` has ended: decide whether it can be used. `rejected`: where its bad rows will lie."""

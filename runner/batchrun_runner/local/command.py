@@ -24,6 +24,7 @@ from batchrun_runner.documents import InvalidFile, load_run
 from batchrun_runner.ledger import layout
 from batchrun_runner.ledger.ownership import PlanRefused
 from batchrun_runner.local.backends import backend_for, ignored_by
+from batchrun_runner.local.browser import BrowserProcess
 from batchrun_runner.local.complaints import complain
 from batchrun_runner.local.engine import DiscardWatch, Engine
 from batchrun_runner.local.inputs import BadInput, is_embedded_demo, settings_of, source_for
@@ -202,7 +203,8 @@ class _Run:
             tell = _teller(reporter)
             client = await stack.enter_async_context(ModelClient.from_settings(settings, tell))
             agent = Agent.from_settings(client, settings)
-            services = await stack.enter_async_context(open_services(settings, client, self._store))
+            browser = await stack.enter_async_context(BrowserProcess(settings.spec))
+            services = await stack.enter_async_context(open_services(settings, client, self._store, browser.socket))
             engine = Engine(self._settings, self._store, agent, self._backend, reporter, self._stop, services)
             try:
                 await engine.run(plan)

@@ -5,12 +5,15 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from batchrun_api import names
+from batchrun_api.availability import available
+from batchrun_api.checks import distribution_of
 from batchrun_api.conditions import Reason
-from batchrun_api.spec import PrefillMessage
+from batchrun_api.spec import BatchRun, PrefillMessage
 from batchrun_api.spec.base import ConfigMapKeyRef
 from batchrun_api.spec.model import OPENROUTER_URL
 from batchrun_api.spec.tools import WITH_KEY
 from batchrun_runner import settings as run_settings
+from batchrun_runner.browser.chromium import what_is_missing
 from batchrun_runner.dataset.sources import Source, file_source, source_of, text_source
 from batchrun_runner.documents import RunFile
 from batchrun_runner.settings import (
@@ -59,6 +62,7 @@ def settings_of(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> Ru
             prefill = prefill_messages(text)
         except PrefillInvalid as error:
             raise BadInput(f"{file}: spec.agent.prefillMessagesFrom: {error}") from error
+    _refuse_without_browser(file, run, environ)
     own_key = _api_key(file, run_file, environ) or ""
     keys = {
         **environ,
@@ -67,6 +71,15 @@ def settings_of(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> Ru
         **_model_keys(file, run_file, environ, own_key),
     }
     return run_settings.from_batchrun(run, prefill_messages=prefill, environ=keys)
+
+
+def _refuse_without_browser(file: Path, run: BatchRun, environ: Mapping[str, str]) -> None:
+    """Draws are the spec's and the same on every machine: one without a browser cannot run those that want it."""
+    draws = (distribution_of(run.spec) or {}).get("browser", 0)
+    if draws and "browser" in available(run.spec) and (missing := what_is_missing(environ)):
+        raise BadInput(
+            f"{file}: spec.tools.browser: {missing}; or leave tools.browser out, with tools.onUnavailable: Drop"
+        )
 
 
 def source_for(file: Path, run_file: RunFile) -> Source:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from batchrun_api import frames
+from batchrun_api import frames, names
 from batchrun_api.messages import BatchMessage, StepMessage
 from batchrun_runner.agent.loop import Agent
 from batchrun_runner.batch import Batch
@@ -91,6 +91,10 @@ async def _retire_ended(sandboxes: PodBackend, recorder: BatchRecorder, rows: Se
             await sandboxes.retire(index, *ends[row.key])
 
 
+async def _browser_socket() -> Path:
+    return Path(names.BROWSER_SOCKET)
+
+
 class _BatchPod:
     """One life of a batch pod's runner container."""
 
@@ -122,7 +126,9 @@ class _BatchPod:
             stack.callback(watching.cancel)
             await _retire_ended(sandboxes, recorder, rows)
             client = await stack.enter_async_context(ModelClient.from_settings(self._settings, log_standstill))
-            services = await stack.enter_async_context(open_services(self._settings, client, self._store))
+            services = await stack.enter_async_context(
+                open_services(self._settings, client, self._store, _browser_socket)
+            )
             batch = Batch(
                 number=self._number,
                 settings=self._settings,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from batchrun_runner.browser.client import BrowserConnection
 from batchrun_runner.records import Usage
 from batchrun_runner.sandbox.errors import SandboxError
 from batchrun_runner.sandbox.interface import Sandbox
@@ -43,6 +44,8 @@ class ToolErrorKind(StrEnum):
     UNSUPPORTED_CONTENT = "unsupported_content"
     TOO_LARGE = "too_large"
     PROVIDER_ERROR = "provider_error"
+    NO_PAGE = "no_page"
+    BROWSER_LOST = "browser_lost"
     INTERNAL = "internal"
 
 
@@ -90,6 +93,8 @@ class ToolContext:
     """The prompt's (docs/decisions/0004)."""
     usage: Usage = field(default_factory=Usage)
     """Of the models that this prompt's tools asked."""
+    browser: BrowserConnection | None = None
+    """This prompt's, where the run has one; nothing is opened before it is used."""
 
     def __post_init__(self) -> None:
         self.start_cwd = self.start_cwd or self.cwd

@@ -8,7 +8,7 @@ from typing import Any
 from batchrun_api.toolsets import TOOLSETS
 from batchrun_runner.sandbox.errors import SandboxError, SandboxLost
 from batchrun_runner.text import fault_of_ours
-from batchrun_runner.tools import files, image_gen, moa, patch, process, search, terminal, vision, web
+from batchrun_runner.tools import browser, files, image_gen, moa, patch, process, search, terminal, vision, web
 from batchrun_runner.tools.arguments import Arguments, check
 from batchrun_runner.tools.context import ToolContext, ToolErrorKind, ToolFailure, ToolResult, failure
 from batchrun_runner.web.errors import WebFailure
@@ -44,6 +44,7 @@ TOOLS: dict[str, Tool] = {
         Tool("vision_analyze", vision.DESCRIPTION, vision.AnalyzeArguments, vision.analyze),
         Tool("image_generate", image_gen.DESCRIPTION, image_gen.GenerateArguments, image_gen.generate),
         Tool("mixture_of_agents", moa.DESCRIPTION, moa.MixtureArguments, moa.mix),
+        *(Tool(*entry) for entry in browser.TOOLS),
     )
 }
 """Every tool that works, by name."""

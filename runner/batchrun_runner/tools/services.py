@@ -11,6 +11,7 @@ from batchrun_runner.settings import RunSettings
 from batchrun_runner.storage.store import ObjectStore
 
 if TYPE_CHECKING:
+    from batchrun_runner.browser.client import BrowserConnection, SocketOf
     from batchrun_runner.model.client import ModelClient
     from batchrun_runner.tools.asking import AskedModel, AskedModels
     from batchrun_runner.web.fetching import Fetcher
@@ -58,6 +59,21 @@ class MoaServices:
 
 
 @dataclass(frozen=True, slots=True)
+class BrowserServices:
+    """The toolset `browser`."""
+
+    socket_of: "SocketOf"
+    seconds: int
+    """For one action."""
+
+    def connection(self) -> "BrowserConnection":
+        """For one prompt; it is made by the first call."""
+        from batchrun_runner.browser.client import BrowserConnection  # noqa: PLC0415
+
+        return BrowserConnection(self.socket_of, self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
 class ToolServices:
     """None: that toolset is unavailable, and its tools are never offered."""
 
@@ -65,16 +81,19 @@ class ToolServices:
     vision: VisionServices | None = None
     image_gen: ImageGenServices | None = None
     moa: MoaServices | None = None
+    browser: BrowserServices | None = None
 
 
 NO_SERVICES = ToolServices()
 
 
 @asynccontextmanager
-async def open_services(settings: RunSettings, own: "ModelClient", store: ObjectStore) -> AsyncIterator[ToolServices]:
+async def open_services(
+    settings: RunSettings, own: "ModelClient", store: ObjectStore, browser: "SocketOf"
+) -> AsyncIterator[ToolServices]:
     """The services that the spec asks for; closed with the context.
 
-    `own`: the client of the run's own model. `store`: the run's output folder.
+    `own`: the client of the run's own model. `store`: the run's output folder. `browser`: where its service listens.
     """
     from batchrun_runner.tools.asking import AskedModels  # noqa: PLC0415 - it needs the tools' context
 
@@ -86,6 +105,7 @@ async def open_services(settings: RunSettings, own: "ModelClient", store: Object
             vision=await _vision(tools.vision, models, stack) if tools.vision else None,
             image_gen=await _image_gen(tools.image_gen, settings, models, store, stack) if tools.image_gen else None,
             moa=await _moa(tools.mixture_of_agents, models) if tools.mixture_of_agents else None,
+            browser=BrowserServices(browser, tools.browser.action_timeout_seconds) if tools.browser else None,
         )
 
 

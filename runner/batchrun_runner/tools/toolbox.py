@@ -28,7 +28,8 @@ class SandboxToolbox:
     ) -> None:
         """`env`: the row's own variables. `services`: what all prompts share. `key`: the prompt's."""
         names = registry.tools_of(toolsets)
-        self._context = ToolContext(lease.sandbox, lease.cwd, names, limits, env, services, key=key)
+        browser = services.browser.connection() if services.browser is not None else None
+        self._context = ToolContext(lease.sandbox, lease.cwd, names, limits, env, services, key=key, browser=browser)
         self.schemas: list[dict[str, Any]] = registry.schemas(names)
 
     async def execute(self, name: str, arguments: dict[str, Any]) -> ToolResult:
@@ -37,6 +38,11 @@ class SandboxToolbox:
             return await registry.execute(name, arguments, self._context)
         except SandboxLost as error:
             raise PromptFailed(Reason.SANDBOX_LOST, str(error)) from error
+
+    async def aclose(self) -> None:
+        """The prompt has ended: its browser goes."""
+        if self._context.browser is not None:
+            await self._context.browser.aclose()
 
     def take_usage(self) -> Usage:
         """What models that tools asked have used since the last time this was called."""

@@ -49,7 +49,7 @@ async def analyze(arguments: AnalyzeArguments, context: ToolContext) -> ToolResu
         async with vision.pictures.within_limits():
             data = (await vision.pictures.fetch(arguments.image_url, refuses)).body
     picture = await asyncio.to_thread(for_model, data)
-    answer = await vision.model.answer(_question(arguments.question, picture), context)
+    answer = await vision.model.answer(question_about(arguments.question, picture), context)
     return result({"analysis": shortened_bytes(answer, context.limits.read_bytes), "error": None})
 
 
@@ -86,7 +86,7 @@ def refuses(content_type: str) -> str:
     return "" if wanted else f"it is {content_type}, not a picture"
 
 
-def _question(question: str, picture: Picture) -> list[dict[str, Any]]:
+def question_about(question: str, picture: Picture) -> list[dict[str, Any]]:
     url = f"data:{picture.media_type};base64,{base64.b64encode(picture.data).decode()}"
     content = [{"type": "text", "text": question}, {"type": "image_url", "image_url": {"url": url}}]
     return [{"role": "user", "content": content}]

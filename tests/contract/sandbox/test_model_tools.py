@@ -57,6 +57,10 @@ def store(tmp_path: Path) -> FolderStore:
     return FolderStore(tmp_path)
 
 
+async def no_browser() -> Path:
+    raise AssertionError("nothing here wants a browser")
+
+
 @pytest.fixture
 async def lab(lease: SandboxLease, store: FolderStore) -> AsyncIterator[Lab]:
     async with AsyncExitStack() as stack:
@@ -74,7 +78,7 @@ async def lab(lease: SandboxLease, store: FolderStore) -> AsyncIterator[Lab]:
         document = {"apiVersion": "batchrun.dev/v1alpha1", "kind": "BatchRun", "metadata": {"name": "r"}, "spec": spec}
         settings = run_settings.from_batchrun(BatchRun.model_validate(document), environ={})
         own = await stack.enter_async_context(ModelClient.from_settings(settings))
-        services = await stack.enter_async_context(open_services(settings, own, store))
+        services = await stack.enter_async_context(open_services(settings, own, store, no_browser))
         context = ToolContext(lease.sandbox, lease.cwd, tuple(TOOLS), LIMITS, services=services, key="k-0-0")
         yield Lab(context, demo, api)
 
