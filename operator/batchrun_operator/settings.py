@@ -16,6 +16,9 @@ PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 RUNNER_RESOURCES = Resources(
     requests=ResourceList(cpu="100m", memory="256Mi"), limits=ResourceList(cpu="1", memory="1Gi")
 )
+BROWSER_RESOURCES = Resources(
+    requests=ResourceList(cpu="100m", memory="512Mi"), limits=ResourceList(cpu="2", memory="2Gi")
+)
 
 
 class SettingsInvalid(ValueError):
@@ -31,6 +34,11 @@ class PodSettings:
     """None: Kubernetes' own rule."""
     runner_resources: Resources = RUNNER_RESOURCES
     """Requests and limits of the runner container."""
+    browser_image: str = ""
+    """For pods of batches that have drawn the browser."""
+    browser_image_pull_policy: PullPolicy | None = None
+    browser_resources: Resources = BROWSER_RESOURCES
+    """Requests and limits of the browser container."""
     blocked_ranges: tuple[str, ...] = ()
     """What `sandbox.network.mode: InternetOnly` blocks beside all that is never public."""
 
@@ -81,8 +89,12 @@ def from_environ(environ: Mapping[str, str]) -> Settings:
     return Settings(
         pods=PodSettings(
             runner_image=image,
-            runner_image_pull_policy=_pull_policy(environ),
-            runner_resources=_resources(environ),
+            runner_image_pull_policy=_pull_policy(environ, "RUNNER"),
+            runner_resources=_resources(environ, "RUNNER", RUNNER_RESOURCES),
+            # An image of one's own may be both.
+            browser_image=environ.get("BATCHRUN_BROWSER_IMAGE") or image,
+            browser_image_pull_policy=_pull_policy(environ, "BROWSER"),
+            browser_resources=_resources(environ, "BROWSER", BROWSER_RESOURCES),
             blocked_ranges=_ranges(environ),
         ),
         limits=Limits(
@@ -123,22 +135,24 @@ def _number(environ: Mapping[str, str], name: str, default: float, *, least: flo
     return value
 
 
-def _pull_policy(environ: Mapping[str, str]) -> PullPolicy | None:
-    text = environ.get("BATCHRUN_RUNNER_IMAGE_PULL_POLICY") or None
+def _pull_policy(environ: Mapping[str, str], container: str) -> PullPolicy | None:
+    variable = f"BATCHRUN_{container}_IMAGE_PULL_POLICY"
+    text = environ.get(variable) or None
     for policy in get_args(PullPolicy):
         if text == policy:
             known: PullPolicy = policy
             return known
     if text is None:
         return None
-    raise SettingsInvalid(f"BATCHRUN_RUNNER_IMAGE_PULL_POLICY must be Always, IfNotPresent or Never, is {text!r}")
+    raise SettingsInvalid(f"{variable} must be Always, IfNotPresent or Never, is {text!r}")
 
 
-def _resources(environ: Mapping[str, str]) -> Resources:
-    text = environ.get("BATCHRUN_RUNNER_RESOURCES") or ""
+def _resources(environ: Mapping[str, str], container: str, default: Resources) -> Resources:
+    variable = f"BATCHRUN_{container}_RESOURCES"
+    text = environ.get(variable) or ""
     if not text:
-        return RUNNER_RESOURCES
+        return default
     try:
         return Resources.model_validate(json.loads(text))
     except (ValueError, ValidationError) as error:
-        raise SettingsInvalid(f"BATCHRUN_RUNNER_RESOURCES is not a JSON of requests and limits: {error}") from error
+        raise SettingsInvalid(f"{variable} is not a JSON of requests and limits: {error}") from error

@@ -6,6 +6,7 @@ from batchrun_api.outcomes import Reason
 from batchrun_api.own_container import AS_THE_RUN_SAYS, OwnContainer
 from batchrun_api.plan import Plan, PlannedBatch
 from batchrun_api.spec.sandbox import ResourceList, Resources
+from batchrun_operator.manifests.browser import browser_container, browser_socket
 from batchrun_operator.manifests.images import is_image_reference, is_same_image
 from batchrun_operator.manifests.meta import Manifest, Role, Subject, step_labels
 from batchrun_operator.manifests.pods import job, pod_spec, runner_container, runner_mounts, step_arguments
@@ -35,6 +36,10 @@ def batch_job(
     """Attempt `attempt` (counted from 1) of a batch. `told`: what its runner knows of the attempts before."""
     images = sandbox_images(subject, plan, batch)
     mounted = runner_mounts(subject) + prefill(subject) + signals() + _sockets(len(batch.images))
+    beside = []
+    if batch.browser:
+        mounted += browser_socket()
+        beside = [browser_container(subject)]
     shared = [{"name": HELPER_VOLUME, "emptyDir": {}}]
     private = [volume for index in range(len(images)) for volume in private_shm(f"shm-{index}").volumes]
     asked_for = [subject.spec.sandbox.rewritten(image) if is_image_reference(image) else image for image in images]
@@ -47,13 +52,16 @@ def batch_job(
             for index, image in enumerate(asked_for)
         ),
     ]
-    pod = pod_spec(subject, containers, mounted.volumes + shared + private)
-    pod["initContainers"] = [_install(subject)]
+    volumes = mounted.volumes + shared + private + [volume for _, own_volumes in beside for volume in own_volumes]
+    pod = pod_spec(subject, containers, volumes)
+    pod["initContainers"] = [_install(subject), *(container for container, _ in beside)]
     pod["resources"] = pod_resources(
-        subject.pods.runner_resources, resources, working=min(subject.spec.prompts_per_pod, len(images))
+        [subject.pods.runner_resources, *([subject.pods.browser_resources] if beside else [])],
+        resources,
+        working=min(subject.spec.prompts_per_pod, len(images)),
     )
     labels = step_labels(subject, Role.BATCH, attempt, batch.number)
-    annotations = _identity_webhooks(len(images)) | {
+    annotations = _identity_webhooks(len(images), has_browser=batch.browser) | {
         names.ANNOTATION_SIGNALS: _first_signals(asked_for, told).model_dump_json(exclude_defaults=True)
     }
     return job(subject, subject.child_name(f"b{batch.number}-{attempt}"), labels, pod, annotations)
@@ -145,9 +153,10 @@ def _install(subject: Subject) -> Manifest:
     return container
 
 
-def _identity_webhooks(count: int) -> dict[str, str]:
+def _identity_webhooks(count: int, *, has_browser: bool) -> dict[str, str]:
     """Webhooks that inject a cloud identity into every container must leave ours out, but for the runner."""
-    skipped = [names.INSTALL_CONTAINER, *(names.sandbox_container(index) for index in range(count))]
+    browser = [names.BROWSER_CONTAINER] if has_browser else []
+    skipped = [names.INSTALL_CONTAINER, *browser, *(names.sandbox_container(index) for index in range(count))]
     return {
         "eks.amazonaws.com/skip-containers": ",".join(skipped),
         "azure.workload.identity/skip-containers": ";".join(skipped),

@@ -33,18 +33,20 @@ def single_container_resources(resources: Resources) -> Manifest:
     return {key: part for key, part in parts.items() if part}
 
 
-def pod_resources(runner: Resources, sandboxes: Sequence[Resources], *, working: int) -> Manifest:
-    """Of the whole pod: the runner and the `working` largest of its sandboxes, kind by kind."""
+def pod_resources(ours: Sequence[Resources], sandboxes: Sequence[Resources], *, working: int) -> Manifest:
+    """Of the whole pod: our own containers and the `working` largest of its sandboxes, kind by kind."""
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
     for kind, least in _LEAST.items():
-        asked = _asked(runner, kind) + _largest([_asked(item, kind) for item in sandboxes], working)
-        requests[kind] = _FORMAT[kind](max(asked, least * (len(sandboxes) + 2)))
-        own_limit = _amount(runner.limits, kind)
+        asked = sum((_asked(item, kind) for item in ours), Decimal(0)) + _largest(
+            [_asked(item, kind) for item in sandboxes], working
+        )
+        requests[kind] = _FORMAT[kind](max(asked, least * (len(sandboxes) + len(ours) + 1)))
+        own_limits = [limit for item in ours if (limit := _amount(item.limits, kind)) is not None]
         known = [limit for item in sandboxes if (limit := _amount(item.limits, kind)) is not None]
-        if own_limit is not None and len(known) == len(sandboxes):
+        if len(own_limits) == len(ours) and len(known) == len(sandboxes):
             idle = IDLE_SANDBOX_BYTES * len(sandboxes) if kind == "memory" else 0
-            most = own_limit + _largest(known, working) + idle
+            most = sum(own_limits, Decimal(0)) + _largest(known, working) + idle
             limits[kind] = _FORMAT[kind](max(most, parse_quantity(requests[kind])))
     return {"requests": requests, "limits": limits} if limits else {"requests": requests}
 

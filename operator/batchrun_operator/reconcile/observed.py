@@ -105,6 +105,7 @@ class Pod:
     containers: tuple[Container, ...] = ()
     """Without init containers."""
     install: Container | None = None
+    browser: Container | None = None
 
     @property
     def over(self) -> bool:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from batchrun_api import names
 from batchrun_api.conditions import Reason
 from batchrun_api.messages import BatchMessage, StepMessage
 from batchrun_operator.manifests.meta import Role
@@ -39,7 +40,7 @@ def trouble_of(sheet: Worksheet, active: Active) -> Trouble | None:
 
 
 def _pod_trouble(sheet: Worksheet, pod: Pod) -> Trouble | None:
-    for container in (runner_of(pod), pod.install):
+    for container in (runner_of(pod), pod.install, pod.browser):
         trouble = _container_trouble(container)
         if trouble is not None:
             return trouble
@@ -64,7 +65,8 @@ def _container_trouble(container: Container | None) -> Trouble | None:
         return None
     words = container.state.message or container.state.reason
     if container.state.reason in PULL_REASONS | NEVER_REASONS:
-        message = f"the runner image {container.image} cannot be pulled: {words}"
+        kind = names.BROWSER_CONTAINER if container.name == names.BROWSER_CONTAINER else names.RUNNER_CONTAINER
+        message = f"the {kind} image {container.image} cannot be pulled: {words}"
         return Trouble(Reason.IMAGE_UNAVAILABLE, _next_step(Reason.IMAGE_UNAVAILABLE, message))
     if container.state.reason in CREATE_REASONS:
         return Trouble(Reason.CONTAINER_CONFIG_ERROR, _next_step(Reason.CONTAINER_CONFIG_ERROR, words))

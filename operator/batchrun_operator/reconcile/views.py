@@ -113,7 +113,7 @@ def _read_pod(raw: Raw) -> Pod | None:
         return None
     images = {item["name"]: item.get("image", "") for item in raw["spec"].get("containers") or ()}
     statuses = {item["name"]: item for item in status.get("containerStatuses") or ()}
-    install = next(iter(status.get("initContainerStatuses") or ()), None)
+    starting = {item["name"]: item for item in status.get("initContainerStatuses") or ()}
     return Pod(
         name=meta["name"],
         uid=meta["uid"],
@@ -125,7 +125,8 @@ def _read_pod(raw: Raw) -> Pod | None:
         eviction=_eviction(status),
         signals=(meta.get("annotations") or {}).get(names.ANNOTATION_SIGNALS, ""),
         containers=tuple(_read_container(name, image, statuses.get(name) or {}) for name, image in images.items()),
-        install=_read_container(install["name"], install.get("image", ""), install) if install else None,
+        install=_read_starting(starting.get(names.INSTALL_CONTAINER)),
+        browser=_read_starting(starting.get(names.BROWSER_CONTAINER)),
         **labels,
     )
 
@@ -146,6 +147,11 @@ def _unschedulable(status: Raw) -> str:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return str(condition.get("message") or condition.get("reason") or "no node")[:_TEXT_LIMIT_CHARS]
     return ""
+
+
+def _read_starting(status: Raw | None) -> Container | None:
+    """One of the containers that come before the others."""
+    return _read_container(status["name"], status.get("image", ""), status) if status else None
 
 
 def _read_container(name: str, image: str, status: Raw) -> Container:

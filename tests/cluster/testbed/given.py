@@ -19,7 +19,11 @@ from tests.cluster.testbed.network import node_ip
 from tests.cluster.testbed.settings import S3_REGION, Layout
 from tests.cluster.testbed.shell import SEARCH_PATH, Word, run, say
 
-IMAGE_VARIABLES = {"operator": "BATCHRUN_OPERATOR_IMAGE", "runner": "BATCHRUN_RUNNER_IMAGE"}
+IMAGE_VARIABLES = {
+    "operator": "BATCHRUN_OPERATOR_IMAGE",
+    "runner": "BATCHRUN_RUNNER_IMAGE",
+    "browser": "BATCHRUN_BROWSER_IMAGE",
+}
 """Names of images that the given cluster can pull, instead of `batchrun-*:dev`."""
 
 _HOW_TO_LOAD = """\
@@ -27,8 +31,9 @@ The cluster of KUBECONFIG needs these images on its nodes: {missing}. Build and 
 
   docker build -f Dockerfile.operator -t batchrun-operator:dev .
   docker build -f Dockerfile.runner -t batchrun-runner:dev .
+  docker build -f Dockerfile.runner --target browser -t batchrun-browser:dev .
   docker build --build-arg PYTHON_IMAGE=python:3.13-slim -t batchrun-test-python:dev {sandbox_images}/python
-  kind load docker-image batchrun-operator:dev batchrun-runner:dev batchrun-test-python:dev
+  kind load docker-image batchrun-operator:dev batchrun-runner:dev batchrun-browser:dev batchrun-test-python:dev
 
 or push them and name them by {variables}. The tests with other sandbox images want those of the other folders
 of {sandbox_images} as well, as batchrun-test-FOLDER:dev."""
@@ -79,7 +84,7 @@ def up(layout: Layout) -> None:
 
 
 def image_names() -> dict[str, str]:
-    """`operator` and `runner` → image."""
+    """`operator`, `runner` and `browser` → image."""
     return {name: os.environ.get(IMAGE_VARIABLES[name]) or tag for name, tag in local_images.PROJECT_IMAGES.items()}
 
 
@@ -99,7 +104,7 @@ def check_images(layout: Layout) -> None:
     wanted = [tag for name, tag in local_images.PROJECT_IMAGES.items() if IMAGE_VARIABLES[name] not in os.environ]
     missing = [tag for tag in wanted if tag not in listed]
     if missing:
-        variables = " and ".join(IMAGE_VARIABLES.values())
+        variables = ", ".join(IMAGE_VARIABLES.values())
         sandbox_images = local_images.SANDBOX_IMAGES_DIR.relative_to(layout.repo)
         raise HostError(
             _HOW_TO_LOAD.format(missing=", ".join(missing), variables=variables, sandbox_images=sandbox_images)

@@ -37,6 +37,8 @@ class Build:
     build_args: Mapping[str, str] = field(default_factory=dict)
     ignore_file: Path | None = None
     digest: str | None = None
+    target: str = ""
+    """Stage of the Dockerfile; empty: the last one."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ def _inputs(build: Build) -> str:
         "context": build.digest or context_digest(build.context),
         "dockerfile": build.dockerfile.read_text(),
         "args": dict(build.build_args),
+        **({"target": build.target} if build.target else {}),
         "bases": {value: image_id(value) for value in build.build_args.values() if value.startswith("localhost/")},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -178,6 +181,8 @@ def _buildah_bud(build: Build, name: str) -> None:
     """`bud` with the host's network and CA bundle: packages come from wherever the host gets them."""
     words: list[Word] = ["bud", "--layers", "--network", "host", "--pull-never", "--tag", name]
     words += ["--file", build.dockerfile]
+    if build.target:
+        words += ["--target", build.target]
     if build.ignore_file is not None:
         words += ["--ignorefile", build.ignore_file]
     arguments = dict(build.build_args)

@@ -65,6 +65,7 @@ def _chart_values(layout: Layout) -> dict[str, Any]:
     return {
         "image": image_values(names["operator"]),
         "runnerImage": image_values(names["runner"]),
+        "browserImage": image_values(names["browser"]),
         "runs": {"namespaces": []},
         "podAnnotations": {"batchrun.dev/image-id": mark},
         "network": {"blockedRanges": [] if given.is_given(layout) else [f"{node_ip()}/32"]},

@@ -15,8 +15,12 @@ from tests.cluster.testbed.settings import PAUSE_IMAGE, TESTBED_DIR, Layout
 from tests.cluster.testbed.shell import Word, run
 
 PYTHON_BASE = "localhost/batchrun/python-base:bookworm"
-PROJECT_IMAGES = {"operator": "batchrun-operator:dev", "runner": "batchrun-runner:dev"}
-"""Built from `Dockerfile.<key>`."""
+PROJECT_IMAGES = {
+    "operator": "batchrun-operator:dev",
+    "runner": "batchrun-runner:dev",
+    "browser": "batchrun-browser:dev",
+}
+"""Built from the last stage of `Dockerfile.<key>`; the browser from a stage of the runner's."""
 SANDBOX_IMAGES_DIR = TESTBED_DIR / "sandbox_images"
 
 
@@ -106,15 +110,19 @@ def load_sandbox_images(layout: Layout) -> None:
         images.load_image(layout, tag)
 
 
-def build_project_image(layout: Layout, dockerfile: Path, tag: str, context: Path, build_args: dict[str, str]) -> str:
+def build_project_image(
+    layout: Layout, dockerfile: Path, tag: str, context: Path, build_args: dict[str, str], target: str = ""
+) -> str:
     """Build one of the project's own Dockerfiles on the local bases, unless `build_args` name others."""
     arguments = {"PYTHON_IMAGE": ensure_python_base(layout), "GO_IMAGE": ensure_go_base(layout), **build_args}
-    return images.build_image(layout, images.Build(tag, dockerfile, context, arguments))
+    return images.build_image(layout, images.Build(tag, dockerfile, context, arguments, target=target))
 
 
 def load_project_images(layout: Layout) -> None:
     """Build and load PROJECT_IMAGES."""
     images.require_running(layout)
     for name, tag in PROJECT_IMAGES.items():
-        build_project_image(layout, layout.repo / f"Dockerfile.{name}", tag, layout.repo, {})
+        target = name if name == "browser" else ""
+        dockerfile = layout.repo / f"Dockerfile.{'runner' if target else name}"
+        build_project_image(layout, dockerfile, tag, layout.repo, {}, target)
         images.load_image(layout, tag)

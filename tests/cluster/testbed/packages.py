@@ -11,6 +11,7 @@ DEBIAN_PACKAGES = (
     "buildah",
     "busybox-static",
     "ca-certificates",
+    "chromium",
     "conntrack",
     "containerd",
     "containernetworking-plugins",
