@@ -27,8 +27,6 @@ _SCROLL_SCRIPT = """share => {
 _MOST_IMAGES = 100
 _MOST_URL_CHARS = 2_000
 _LOAD_SECONDS = 5.0
-_ERROR_PAGE_SECONDS = 2.0
-_ERROR_PAGE = "chrome-error://chromewebdata/"
 
 
 async def navigate(session: Session, given: Mapping[str, Any]) -> Fields:
@@ -41,14 +39,9 @@ async def navigate(session: Session, given: Mapping[str, Any]) -> Fields:
         response = await page.goto(url, wait_until="domcontentloaded")
     except TooSlow:
         raise
-    except Error as error:
-        # The page that says so comes a moment later, and would interrupt the next navigation.
-        with suppress(TooSlow):
-            await page.wait_for_url(_ERROR_PAGE, timeout=_ERROR_PAGE_SECONDS * 1000)
-        if "ERR_TUNNEL_CONNECTION_FAILED" in error.message:
-            session.raise_why_no_tunnel()
+    except Error:
+        await session.failed()
         raise
-    session.raise_if_turned_away(response.url if response else page.url)
     with suppress(TooSlow):
         await page.wait_for_load_state("load", timeout=_LOAD_SECONDS * 1000)
     return await _with_snapshot(session, response)

@@ -21,8 +21,6 @@ _FLAGS = (
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--disable-gpu",
     "--no-pings",
-    # What forms look like is no business of a server that nobody asked for.
-    "--autofill-server-url=",
 )
 
 

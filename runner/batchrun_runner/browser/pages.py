@@ -4,12 +4,13 @@ import asyncio
 from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from playwright.async_api import Error
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, ConsoleMessage, Dialog, Download, Frame, Page, Request
+    from playwright.async_api import BrowserContext, ConsoleMessage, Dialog, Download, Frame, Page, Request, Response
 
 from batchrun_api.text import shortened_bytes
 
@@ -17,6 +18,15 @@ _MOST_PAGES = 8
 _MOST_EVENTS = 20
 _MOST_MESSAGES = 200
 _TEXT_BYTES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A page's own document, as it was asked for. `status` None: it did not come."""
+
+    url: str
+    status: int | None
+    failure: str = ""
 
 
 class Pages:
@@ -29,6 +39,8 @@ class Pages:
         self.console: deque[dict[str, str]] = deque(maxlen=_MOST_MESSAGES)
         self.crashed = asyncio.Event()
         """A page's process has ended, or the browser's."""
+        self.document: Document | None = None
+        """What a page asked for last."""
         self.arrived = asyncio.Event()
         """No page is on its way to another document."""
         self.arrived.set()
@@ -36,6 +48,7 @@ class Pages:
         context.on("page", self._opened)
         context.on("request", self._leaving)
         context.on("requestfailed", self._not_leaving)
+        context.on("response", self._answered)
 
     @property
     def current(self) -> "Page | None":
@@ -85,7 +98,12 @@ class Pages:
 
     def _not_leaving(self, request: "Request") -> None:
         if _is_of_a_page(request):
+            self.document = Document(request.url, None, request.failure or "")
             self.arrived.set()
+
+    def _answered(self, response: "Response") -> None:
+        if _is_of_a_page(response.request):
+            self.document = Document(response.url, response.status)
 
     def _navigated(self, frame: "Frame") -> None:
         if frame.parent_frame is None:

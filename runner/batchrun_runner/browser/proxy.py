@@ -18,8 +18,12 @@ _HEAD_BYTES = 128 * 1024
 _PIECE_BYTES = 64 * 1024
 _CONNECT_SECONDS = 20.0
 _HEAD_SECONDS = 60.0
+REFUSALS = (403, 502)
+"""Statuses of answers that are the proxy's own."""
 _HOP_HEADERS = frozenset({b"proxy-authorization", b"proxy-connection", b"connection", b"keep-alive", b"upgrade"})
 _MOST_NOTED = 200
+_NOT_ASKED = frozenset({"content-autofill.googleapis.com"})
+"""Servers that Chromium tells of the pages it shows, and no flag stops it."""
 
 
 @dataclass
@@ -121,6 +125,8 @@ class GuardedProxy:
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """To the very address that was judged: nothing is resolved a second time. Raises WebFailure."""
+        if host in _NOT_ASKED:
+            raise WebFailure("unreachable", f"{host} is not asked from here")
         try:
             addresses = await self._resolver(host, port)
         except (OSError, UnicodeError) as error:

@@ -6,18 +6,19 @@ A request is one line of JSON, `{"action", "arguments"}`; so is its answer, `{"r
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from playwright.async_api import Error, async_playwright
 
 from batchrun_runner.browser.actions import ACTIONS
 from batchrun_runner.browser.chromium import launch, what_is_missing
 from batchrun_runner.browser.listening import Accept, listening
 from batchrun_runner.browser.protocol import LINE_BYTES
-from batchrun_runner.browser.proxy import GuardedProxy
+from batchrun_runner.browser.proxy import GuardedProxy, Passport
 from batchrun_runner.browser.session import Session
 from batchrun_runner.text import fault_of_ours
 from batchrun_runner.web.addresses import AddressRules
@@ -25,7 +26,7 @@ from batchrun_runner.web.errors import WebFailure
 from batchrun_runner.web.transport import Resolver, resolve
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser
+    from playwright.async_api import Browser, BrowserContext
 
 
 class BrowserService:
@@ -37,13 +38,22 @@ class BrowserService:
         self._browser: Browser | None = None
         self._starting = asyncio.Lock()
 
-    async def running(self) -> "Browser":
-        """Raises WebFailure where it cannot be started."""
+    async def new_context(self, passport: Passport) -> "BrowserContext":
+        """With the passport's way to the network. Raises WebFailure where no browser can be started."""
         async with self._starting:
-            if self._browser is None or not self._browser.is_connected():
-                await self.aclose()
-                self._browser = await self._started()
-            return self._browser
+            if self._browser is not None:
+                with suppress(Error):
+                    return await self._context(self._browser, passport)
+            await self.aclose()
+            self._browser = await self._started()
+            return await self._context(self._browser, passport)
+
+    async def _context(self, browser: "Browser", passport: Passport) -> "BrowserContext":
+        return await browser.new_context(
+            proxy={"server": self.proxy.url, "username": passport.username, "password": passport.password},
+            accept_downloads=False,
+            viewport={"width": 1280, "height": 720},
+        )
 
     async def aclose(self) -> None:
         """End Chromium and Playwright's driver."""
@@ -53,8 +63,6 @@ class BrowserService:
             await stack.aclose()
 
     async def _started(self) -> "Browser":
-        from playwright.async_api import async_playwright  # noqa: PLC0415 - not before a prompt wants a browser
-
         try:
             playwright = await self._stack.enter_async_context(async_playwright())
             browser = await launch(playwright, self.proxy.url, os.environ)
@@ -95,21 +103,11 @@ async def _answer(session: Session, line: bytes) -> dict[str, Any]:
         return {"kind": "internal", "message": fault_of_ours(error)}
 
 
-async def serve(
-    path: Path,
-    allowed_ranges: Sequence[str],
-    seconds: int,
-    resolver: Resolver = resolve,
-    *,
-    ends_with_stdin: bool = False,
-) -> None:
-    """Until SIGTERM or SIGINT. Raises ValueError for what is no range."""
-    ended = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    if ends_with_stdin:
-        # A parent that is killed takes its end of the pipe along.
-        asyncio.get_running_loop().add_reader(0, ended.set)
+@asynccontextmanager
+async def open_service(
+    path: Path, allowed_ranges: Sequence[str], seconds: int, resolver: Resolver = resolve
+) -> AsyncIterator[None]:
+    """It listens at `path` while the context is open; `seconds`: for one action. Raises ValueError for no range."""
     async with GuardedProxy(AddressRules.of(allowed_ranges), resolver).open() as proxy, AsyncExitStack() as stack:
         service = BrowserService(proxy)
         stack.push_async_callback(service.aclose)
@@ -126,9 +124,21 @@ async def serve(
 
         await asyncio.to_thread(path.unlink, missing_ok=True)
         await stack.enter_async_context(listening(start, handle))
+        yield
+
+
+async def _until_ended(path: Path, allowed_ranges: Sequence[str], seconds: int, *, ends_with_stdin: bool) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    if ends_with_stdin:
+        # A parent that is killed takes its end of the pipe along.
+        loop.add_reader(0, ended.set)
+    async with open_service(path, allowed_ranges, seconds):
         await ended.wait()
 
 
 def run_service(path: Path, allowed_ranges: Sequence[str], seconds: int, *, ends_with_stdin: bool) -> None:
-    """`serve` as a process of its own."""
-    asyncio.run(serve(path, allowed_ranges, seconds, ends_with_stdin=ends_with_stdin))
+    """The service as a process of its own, until SIGTERM or SIGINT."""
+    asyncio.run(_until_ended(path, allowed_ranges, seconds, ends_with_stdin=ends_with_stdin))

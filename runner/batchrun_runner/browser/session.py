@@ -11,19 +11,21 @@ from playwright.async_api import Error
 from playwright.async_api import TimeoutError as TooSlow
 
 from batchrun_runner.browser.pages import Pages
-from batchrun_runner.browser.proxy import GuardedProxy, Passport, place
+from batchrun_runner.browser.proxy import REFUSALS, GuardedProxy, Passport, place
 from batchrun_runner.web.errors import WebFailure
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, Page
+    from playwright.async_api import BrowserContext, Page
 
 T = TypeVar("T")
 _MOST_ASKED = 20
 _PORTS = {"http": 80, "https": 443}
-_BEYOND_SECONDS = 10
+_BEYOND_SECONDS = 5
 """What a page gets beyond the time of an action before it is closed."""
 _SETTLE_SECONDS = 5.0
 """How long a page is waited for that has its document and goes on loading."""
+_ERROR_PAGE_SECONDS = 2.0
+ERROR_PAGE = "chrome-error://chromewebdata/"
 _TURN_SCRIPT = "() => new Promise(done => setTimeout(done, 100))"
 """A page that an action set going has begun to navigate by then."""
 
@@ -42,8 +44,8 @@ class Browsers(Protocol):
 
     proxy: GuardedProxy
 
-    async def running(self) -> "Browser":
-        """Started when it is not. Raises WebFailure."""
+    async def new_context(self, passport: Passport) -> "BrowserContext":
+        """In a browser that is started when there is none. Raises WebFailure."""
         ...
 
 
@@ -100,7 +102,15 @@ class Session:
             await self.aclose()
         opened = self._opened = self._opened or await self._begun()
         self._events()
+        opened.pages.document = None
         return opened.pages.current or await opened.context.new_page()
+
+    async def failed(self) -> None:
+        """After a navigation that failed. Raises WebFailure where the proxy knows why."""
+        # The page that says so comes a moment later, and would interrupt the next navigation.
+        with suppress(TooSlow):
+            await self.page.wait_for_url(ERROR_PAGE, timeout=_ERROR_PAGE_SECONDS * 1000)
+        self._raise_if_refused()
 
     async def settled(self) -> dict[str, Any]:
         """After an action: where the page is now and what happened. Raises WebFailure for a page that is refused."""
@@ -113,21 +123,22 @@ class Session:
         await page.wait_for_load_state("domcontentloaded")
         with suppress(TooSlow):
             await page.wait_for_load_state("load", timeout=_SETTLE_SECONDS * 1000)
-        self.raise_if_turned_away(page.url)
+        self._raise_if_refused()
         return {"url": page.url, "title": await page.title(), "events": self._events() or None}
 
-    def raise_if_turned_away(self, url: str) -> None:
-        """Raises WebFailure where the proxy could not or may not get this page."""
-        parts = urlsplit(url)
-        if self._opened is not None and parts.hostname:
-            port = parts.port or _PORTS.get(parts.scheme, 0)
-            if failure := self._opened.passport.turned_away.pop(place(parts.hostname, port), None):
-                raise failure
-
-    def raise_why_no_tunnel(self) -> None:
-        """The same for a tunnel that the proxy did not make, which says no more than that."""
-        if self._opened is not None and self._opened.passport.turned_away:
-            raise self._opened.passport.turned_away.popitem()[1]
+    def _raise_if_refused(self) -> None:
+        """Raises WebFailure where the page's own document, not something in it, could not be had."""
+        if self._opened is None:
+            return
+        document, self._opened.pages.document = self._opened.pages.document, None
+        if document is None or document.status not in (None, *REFUSALS):
+            return
+        parts = urlsplit(document.url)
+        where = place(parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0))
+        if failure := self._opened.passport.turned_away.pop(where, None):
+            raise failure
+        if self.page.url.startswith(ERROR_PAGE):
+            raise WebFailure("unreachable", f"{document.url[:200]} cannot be reached: {document.failure}")
 
     async def aclose(self) -> None:
         """End the context; with it go cookies and storage."""
@@ -147,14 +158,8 @@ class Session:
         return [*self._opened.pages.take_events(), *asked[:_MOST_ASKED]]
 
     async def _begun(self) -> Opened:
-        browser = await self._browsers.running()
-        proxy = self._browsers.proxy
-        passport = self._stack.enter_context(proxy.admitted())
-        context = await browser.new_context(
-            proxy={"server": proxy.url, "username": passport.username, "password": passport.password},
-            accept_downloads=False,
-            viewport={"width": 1280, "height": 720},
-        )
+        passport = self._stack.enter_context(self._browsers.proxy.admitted())
+        context = await self._browsers.new_context(passport)
         self._stack.push_async_callback(context.close)
         context.set_default_timeout(self.seconds * 1000)
         return Opened(context, Pages(context), passport)
