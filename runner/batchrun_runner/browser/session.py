@@ -101,9 +101,14 @@ class Session:
         if self._opened is not None and await self._is_lost():
             await self.aclose()
         opened = self._opened = self._opened or await self._begun()
+        page = opened.pages.current or await opened.context.new_page()
+        if page.url == ERROR_PAGE:
+            # So that the next page of this kind can be told from this one.
+            with suppress(Error):
+                await page.goto("about:blank")
         self._events()
         opened.pages.document = None
-        return opened.pages.current or await opened.context.new_page()
+        return page
 
     async def failed(self) -> None:
         """After a navigation that failed. Raises WebFailure where the proxy knows why."""
