@@ -20,6 +20,7 @@ def spec(lab: Lab, eyes: ModelServer) -> dict[str, Any]:
     vision = {"model": {"name": "sees/well", "baseURL": eyes.base_url}}
     return {
         "distribution": {"terminal": 100, "browser": 100},
+        "agent": {"maxTurns": 15},
         "tools": {"web": web, "vision": vision, "browser": {"actionTimeoutSeconds": 20}},
     }
 
@@ -47,7 +48,7 @@ def rows(lab: Lab) -> list[dict[str, Any]]:
             ("browser_snapshot", {}),
             ("browser_navigate", {"url": f"{lab.url}/to-metadata"}),
             ("browser_navigate", {"url": "http://[::ffff:10.0.0.1]/"}),
-            ("browser_navigate", {"url": "http://localhost:1/"}),
+            ("browser_navigate", {"url": "http://127.0.0.2:81/"}),
             ("browser_navigate", {"url": "file:///etc/passwd"}),
             ("browser_navigate", {"url": f"{lab.url}/cookies"}),
         ),

@@ -19,7 +19,7 @@ def test_prompts_use_every_tool_of_the_browser_and_reach_no_private_address(plac
 
         assert (done.returncode, done.stderr) == (0, "")
         rows = place.rows()
-    # Loopback is the lab's own address here; that it is refused otherwise is tested in the contract of the proxy.
+
     browser_tools.judge(lab, eyes, rows)
 
 
