@@ -4,7 +4,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import local_mode, merging, peers, planning, sandbox, storm
+from bench import browser, local_mode, merging, peers, planning, sandbox, storm
 
 COMPARISONS = {
     "local": local_mode,
@@ -12,6 +12,7 @@ COMPARISONS = {
     "merge": merging,
     "storm": storm,
     "sandbox": sandbox,
+    "browser": browser,
     "peers": peers,
 }
 
