@@ -162,6 +162,8 @@ def test_the_operator_understands_the_environment_that_the_chart_makes() -> None
     assert settings.pods.runner_image == "r.example/runner:7"
     assert settings.pods.runner_image_pull_policy == "Never"
     assert settings.pods.runner_resources.requests.memory == "256Mi"
+    assert settings.pods.browser_image.startswith("ghcr.io/batchrun/batchrun-browser:")
+    assert settings.pods.browser_resources.limits.memory == "2Gi"
     assert settings.namespaces == ("a", "b")
     assert (settings.limits.max_attempts, settings.resync_seconds, settings.log_level) == (3, 30, "DEBUG")
 
