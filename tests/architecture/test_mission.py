@@ -12,10 +12,12 @@ import yaml
 from tests.conftest import COLLECTED
 
 from batchrun_api.crd import custom_resource_definition
+from batchrun_api.toolsets import ALL_TOOLS, TOOLSETS, WORKING_TOOLSETS
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES: dict[str, Any] = yaml.safe_load((ROOT / "tests" / "mission.yaml").read_text())
 del TABLES["ids"]
+WORKING_TOOLS = [tool for tool in ALL_TOOLS if any(tool in TOOLSETS[toolset] for toolset in WORKING_TOOLSETS)]
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,12 @@ def test_no_table_of_the_mission_is_missing() -> None:
         "quality filters": 4,
         "statistics": 3,
         "uses": 6,
+        "tools": len(WORKING_TOOLS),
     }
+
+
+def test_each_tool_that_works_is_called_in_real_runs() -> None:
+    assert list(TABLES["tools"]) == WORKING_TOOLS
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

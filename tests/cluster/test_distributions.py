@@ -1,4 +1,4 @@
-"""A distribution of one's own that lies in a ConfigMap of the namespace."""
+"""Built-in distributions in pods, and one of one's own that lies in a ConfigMap of the namespace."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from batchrun_runner.agent.draw import draw_toolsets
+from batchrun_api.toolsets import DISTRIBUTIONS
+from tests.cluster.harness import draws
+from tests.cluster.harness.images_api import ImagesAPI
 from tests.cluster.harness.kubectl import Kubectl, wait_for
+from tests.cluster.harness.model import ModelServer
 from tests.cluster.harness.runs import Run, Runs
+from tests.cluster.harness.web import Site
 
 PROBABILITIES = {"terminal": 50, "file": 50}
 
@@ -36,9 +40,7 @@ def test_a_distribution_of_a_config_map_is_waited_for_drawn_from_and_kept(runs: 
     run.wait_complete(240)
     result = run.rows()
     assert len(result) == len(rows)
-    for row in result:
-        assert row["toolsets_used"] == list(draw_toolsets(PROBABILITIES, PROBABILITIES, ("own-odds", row["key"])))
-    assert len({tuple(row["toolsets_used"]) for row in result}) > 1
+    draws.judge(result, "own-odds", PROBABILITIES, PROBABILITIES)
     statistics = json.loads(runs.bucket.read(f"{run.prefix}/statistics.json"))
     assert statistics["distribution"] == '{"file":50,"terminal":50}'
 
@@ -54,3 +56,24 @@ def test_a_distribution_of_a_config_map_is_waited_for_drawn_from_and_kept(runs: 
     changed = run.condition("Failed")
     assert changed is not None
     assert 'distribution (was {"file":50,"terminal":50}, now {"terminal":100})' in changed["message"]
+
+
+@pytest.mark.timeout(500)
+def test_rows_of_several_distributions_have_their_draws(runs: Runs, node_address: str) -> None:
+    names = ("default", "balanced", "safe", "reasoning", "mixed_tasks")
+    rows = [{"id": str(number), "prompt": f"Prompt {number} of the table."} for number in range(20)]
+    with Site(node_address) as site, ImagesAPI(node_address) as api, ModelServer(node_address) as second:
+        tools = draws.settings(site, api, second)
+        # A run's name is a part of the draw's seed, and one of Kubernetes has no underscore.
+        settings = {"tools": tools, "batchSize": 10, "promptsPerPod": 5}
+        started = {
+            name: runs.start(name.replace("_", "-"), rows, distribution=name, runName=name, **settings)
+            for name in names
+        }
+        for run in started.values():
+            run.wait_complete(400)
+
+    for name, run in started.items():
+        result = run.rows()
+        assert [row["id"] for row in result] == [row["id"] for row in rows]
+        draws.judge(result, name, DISTRIBUTIONS[name], draws.WORKING)

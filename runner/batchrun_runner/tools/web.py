@@ -21,6 +21,9 @@ EXTRACT_DESCRIPTION = (
     "https addresses can be read."
 )
 _DESCRIPTION_BYTES = 1_000
+_TITLE_BYTES = 1_000
+_MOST_URL_CHARS = 4_000
+"""What is longer cannot be read: no search gives it."""
 
 
 class SearchArguments(Arguments):
@@ -30,7 +33,7 @@ class SearchArguments(Arguments):
 
 class ExtractArguments(Arguments):
     urls: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=4_000)]],
+        list[Annotated[str, Field(min_length=1, max_length=_MOST_URL_CHARS)]],
         Field(min_length=1, max_length=5, description="Addresses of the pages, http or https."),
     ]
 
@@ -39,8 +42,13 @@ async def search(arguments: SearchArguments, context: ToolContext) -> ToolResult
     """No result is a result."""
     hits = await _web(context).search.search(arguments.query, arguments.limit)
     results = [
-        {"title": hit.title, "url": hit.url, "description": shortened_bytes(hit.description, _DESCRIPTION_BYTES)}
+        {
+            "title": shortened_bytes(hit.title, _TITLE_BYTES),
+            "url": hit.url,
+            "description": shortened_bytes(hit.description, _DESCRIPTION_BYTES),
+        }
         for hit in hits
+        if len(hit.url) <= _MOST_URL_CHARS
     ]
     return result({"results": results, "error": None})
 
@@ -56,7 +64,8 @@ async def extract(arguments: ExtractArguments, context: ToolContext) -> ToolResu
         except WebFailure as error:
             return {"url": url, "error": error.message}, error
         text = shortened_bytes(page.text, room)
-        fields = {"url": page.url, "title": page.title, "content": text, "error": None}
+        url = shortened_bytes(page.url, _MOST_URL_CHARS)
+        fields = {"url": url, "title": shortened_bytes(page.title, _TITLE_BYTES), "content": text, "error": None}
         if text != page.text:
             fields["omitted"] = f"{len(page.text.encode()) - len(text.encode())} bytes at the end were left out"
         return fields, None

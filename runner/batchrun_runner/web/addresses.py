@@ -13,6 +13,10 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 _NAT64_LOCAL = IPv6Network("64:ff9b:1::/48")
 _IPV4_COMPATIBLE = IPv6Network("::/96")
 _NOWHERE = IPv6Address("::")
+_ISATAP = {(0, 0x5EFE), (0x200, 0x5EFE)}
+"""The middle groups of RFC 5214's interface identifiers, before an IPv4 address."""
+_SPECIAL = tuple(ip_network(text) for text in ("fec0::/10", "3fff::/20", "5f00::/16", "192.0.0.0/24", "192.88.99.0/24"))
+"""Not for the internet by the registries (RFC 6890), but global to the oldest Python that we run on."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,8 @@ class AddressRules:
 def _is_public(address: Address) -> bool:
     """As the special-purpose registries have it (RFC 6890); multicast is nobody's page."""
     is_of_a_cloud = str(address) == AZURE_PLATFORM
-    return address.is_global and not (address.is_multicast or address.is_reserved or is_of_a_cloud)
+    is_special = any(address in network for network in _SPECIAL)
+    return address.is_global and not (address.is_multicast or address.is_reserved or is_of_a_cloud or is_special)
 
 
 def _forms(address: Address) -> list[Address]:
@@ -57,4 +62,6 @@ def _forms(address: Address) -> list[Address]:
         return [address, address.sixtofour]
     if address.teredo is not None:
         return [address, *address.teredo]
+    if (int.from_bytes(packed[8:10]), int.from_bytes(packed[10:12])) in _ISATAP:
+        return [address, IPv4Address(packed[-4:])]
     return [address]

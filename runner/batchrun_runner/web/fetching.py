@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 import httpx2
 
+from batchrun_runner.text import one_line
 from batchrun_runner.web.addresses import AddressRules
 from batchrun_runner.web.errors import WebFailure
 from batchrun_runner.web.transport import AddressRefused, GuardedTransport, Resolver, resolve
 
 USER_AGENT = "batchrun (an agent's page reader)"
+
+_SHOWN_CHARS = 200
+"""Of a server's own words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +86,11 @@ class Fetcher:
             # A cookie of one prompt's page is no business of the next prompt's.
             self._client.cookies.clear()
             if response.status_code >= 400:
-                raise WebFailure("http_status", f"the server answers {response.status_code} {response.reason_phrase}")
+                said = one_line(f"{response.status_code} {response.reason_phrase}", _SHOWN_CHARS)
+                raise WebFailure("http_status", f"the server answers {said}")
             content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if why := refuses(content_type):
-                raise WebFailure("unsupported_content", why)
+                raise WebFailure("unsupported_content", one_line(why, _SHOWN_CHARS))
             body = bytearray()
             async for piece in response.aiter_bytes():
                 body += piece

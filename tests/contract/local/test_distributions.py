@@ -1,4 +1,7 @@
-"""Distributions in whole local runs: each row's toolsets are its seeded draw, and all results are one data set."""
+"""Distributions in whole local runs: those of a ConfigMap, and toolsets that do not work and are dropped.
+
+What holds for each of the built-in ones is in test_every_distribution.py.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from typing import Any
 import datasets
 import pytest
 import yaml
+from tests.cluster.harness import draws
 from tests.cluster.harness.web import Site
 from tests.contract.local.support import Workplace
 
-from batchrun_api.toolsets import ALL_TOOLS, DISTRIBUTIONS, TOOLSETS
-from batchrun_runner.agent.draw import draw_toolsets
+from batchrun_api.toolsets import DISTRIBUTIONS
 
 PROMPTS = 200
 AVAILABLE = ("web", "terminal", "file")
@@ -42,33 +45,21 @@ def run_of(folder: Path, name: str, distribution: Any, site: Site, **settings: A
     return place
 
 
-def judge(place: Workplace, probabilities: dict[str, int]) -> None:
-    rows = place.rows()
-    assert sorted(int(row["id"]) for row in rows) == list(range(PROMPTS))
-    tools_of = {frozenset(row["toolsets_used"]) for row in rows}
-    assert len(tools_of) > 1, "something was drawn"
-    for row in rows:
-        drawn = draw_toolsets(probabilities, AVAILABLE, (place.run_name, row["key"]))
-        assert row["toolsets_used"] == list(drawn), row["id"]
-        assert list(row["tool_stats"]) == list(row["tool_error_counts"]) == list(ALL_TOOLS)
-        assert row["partial"] is False
-        offered = {schema["function"]["name"] for schema in yaml.safe_load(row["tools"])}
-        assert offered == {tool for name in drawn for tool in TOOLSETS[name]}
-
-
 def test_each_row_has_its_seeded_draw_and_all_results_load_as_one_data_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(datasets.config, "HF_DATASETS_OFFLINE", True)
     datasets.disable_progress_bars()
-    chosen = {"science": DISTRIBUTIONS["science"], "development": DISTRIBUTIONS["development"], "own": IN_ORDER}
+    chosen = {"science": DISTRIBUTIONS["science"], "own": IN_ORDER}
     loaded = []
     with Site("127.0.0.1") as site:
         for name, probabilities in chosen.items():
             place = run_of(tmp_path, name, REFERENCE if name == "own" else name, site)
             done = place.run("--sandbox", "process")
             assert (done.returncode, done.stderr) == (0, "")
-            judge(place, probabilities)
+            rows = place.rows()
+            assert sorted(int(row["id"]) for row in rows) == list(range(PROMPTS))
+            draws.judge(rows, name, probabilities, AVAILABLE)
             cache = str(tmp_path / "cache")
             loaded.append(datasets.load_dataset(str(place.result), split="train", cache_dir=cache))
 

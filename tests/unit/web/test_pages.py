@@ -84,8 +84,14 @@ async def test_other_addresses_than_those_of_the_web_are_refused(reader: PageRea
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "127.0.0.1", "2130706433", "0x7f000001", "127.1", "[::ffff:7f00:1]", "0"]
-)
+    "host",
+    [
+        "localhost", "LocalHost.", "127.0.0.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "017700000001",
+        "127.1", "0", "%31%32%37.0.0.1", "127\u30020\u30020\u30021", "\u2460\u2461\u2466.0.0.1", "user@127.0.0.1",
+        "[::1]", "[::]", "[0:0:0:0:0:0:0:1]", "[::127.0.0.1]", "[::ffff:7f00:1]", "[::ffff:127.0.0.1]",
+        "[::ffff:0:127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fe80::1%25lo]",
+    ],
+)  # fmt: skip
 async def test_no_name_or_form_of_this_machine_gets_through(site: Site, host: str) -> None:
     reader = PageReader(AddressRules(), PageLimits(seconds=5))
     with pytest.raises(WebFailure) as caught:
