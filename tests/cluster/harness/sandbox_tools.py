@@ -8,8 +8,8 @@ from typing import Any
 from tests.cluster.harness.talk import calls_prompt, results
 
 SPEC: dict[str, Any] = {"distribution": "terminal_only"}
-_DIFF = """--- a/notes.txt
-+++ b/notes.txt
+_DIFF = """--- a/ours/notes.txt
++++ b/ours/notes.txt
 @@ -1,2 +1,2 @@
 -one
 +eins
@@ -21,14 +21,14 @@ def rows() -> list[dict[str, Any]]:
     """The data set."""
     files = calls_prompt(
         "Edit.",
-        ("write_file", {"path": "notes.txt", "content": "one\ntwo\n"}),
-        ("patch", {"path": "notes.txt", "old_string": "two", "new_string": "zwei"}),
+        ("write_file", {"path": "ours/notes.txt", "content": "one\ntwo\n"}),
+        ("patch", {"path": "ours/notes.txt", "old_string": "two", "new_string": "zwei"}),
         ("patch", {"mode": "patch", "patch": _DIFF}),
-        ("patch", {"path": "notes.txt", "old_string": "three", "new_string": "drei"}),
-        ("search_files", {"pattern": "z.ei"}),
-        ("search_files", {"pattern": "*.txt", "target": "files"}),
+        ("patch", {"path": "ours/notes.txt", "old_string": "three", "new_string": "drei"}),
+        ("search_files", {"pattern": "z.ei", "path": "ours"}),
+        ("search_files", {"pattern": "*.txt", "target": "files", "path": "ours"}),
         ("search_files", {"pattern": "("}),
-        ("read_file", {"path": "notes.txt"}),
+        ("read_file", {"path": "ours/notes.txt"}),
         ("read_file", {"path": "missing.txt"}),
     )
     processes = calls_prompt(
