@@ -24,6 +24,7 @@ def settings(site: Site, api: ImagesAPI, second: ModelServer) -> dict[str, Any]:
         "tools.vision": {"model": model, "allowedRanges": [f"{api.host}/32"]},
         "tools.imageGen": {"model": {"name": "paints/well", "baseURL": api.base_url}, "size": "64x64"},
         "tools.mixtureOfAgents": {"referenceModels": [model], "aggregator": model},
+        "tools.browser": {},
     }
     needed = dict.fromkeys(field for name in WORKING for field in NEEDS.get(name, ()))
     # Dropped are those alone that this version does not have.

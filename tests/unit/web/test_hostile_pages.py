@@ -4,6 +4,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -59,8 +60,12 @@ async def read(server: Hostile, seconds: float = 60) -> Page:
 
 def children() -> list[str]:
     """Processes that this one started and that are still there."""
-    own = Path(f"/proc/{os.getpid()}/task")
-    return [child for task in own.iterdir() for child in (task / "children").read_text().split()]
+    found = []
+    for task in Path(f"/proc/{os.getpid()}/task").iterdir():
+        # A thread that ends meanwhile leaves its children to another one.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += (task / "children").read_text().split()
+    return found
 
 
 async def refused(server: Hostile, seconds: float = 60) -> WebFailure:
