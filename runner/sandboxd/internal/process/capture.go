@@ -85,24 +85,33 @@ func (c *capture) keep(buffer []byte) bool {
 // drain takes what the pipe holds now without waiting for more.
 func (c *capture) drain(buffer []byte) {
 	_ = c.file.SetReadDeadline(time.Time{})
-	raw, err := c.file.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = raw.Read(func(fd uintptr) bool {
-		for drained := 0; drained < drainBytes; {
-			count, err := syscall.Read(int(fd), buffer)
-			if err == syscall.EINTR {
-				continue
-			}
-			if err != nil || count <= 0 {
-				break
-			}
-			_, _ = c.output.Write(buffer[:count])
-			drained += count
+	for drained := 0; drained < drainBytes; {
+		count := readNow(c.file, buffer)
+		if count == 0 {
+			return
 		}
-		return true
+		_, _ = c.output.Write(buffer[:count])
+		drained += count
+	}
+}
+
+// readNow takes what is there, at most a buffer full, and never waits. A deadline would not do: one that has passed
+// before the read begins, as on a busy machine, hides what is there.
+func readNow(file *os.File, buffer []byte) int {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	count := 0
+	_ = raw.Read(func(fd uintptr) bool {
+		for {
+			count, err = syscall.Read(int(fd), buffer)
+			if err != syscall.EINTR {
+				return true
+			}
+		}
 	})
+	return max(0, count)
 }
 
 func (c *capture) goOn() {

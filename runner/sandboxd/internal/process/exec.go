@@ -143,10 +143,8 @@ func describe(status syscall.WaitStatus) (int, string) {
 }
 
 func lastCwd(report *os.File, previous string) (string, bool) {
-	_ = report.SetReadDeadline(time.Now().Add(time.Millisecond))
 	raw := make([]byte, maxPathBytes+1)
-	count, _ := report.Read(raw)
-	cwd := strings.TrimSuffix(string(raw[:count]), "\n")
+	cwd := strings.TrimSuffix(string(raw[:readNow(report, raw)]), "\n")
 	if !filepath.IsAbs(cwd) || !utf8.ValidString(cwd) {
 		cwd = previous
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -58,5 +59,25 @@ func TestALogGivesWhatCameSinceAndCountsWhatIsGone(t *testing.T) {
 	}
 	if output, next := l.since(9999, 1000); output != (Output{}) || next != 1500 {
 		t.Errorf("beyond the end: %+v %d", output, next)
+	}
+}
+
+func TestWhatAPipeHoldsIsReadAtOnceAndNothingIsWaitedFor(t *testing.T) {
+	read, write, err := outputPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	defer syscall.Close(write)
+	buffer := make([]byte, 64)
+
+	if count := readNow(read, buffer); count != 0 {
+		t.Errorf("an empty pipe gave %d bytes", count)
+	}
+	if _, err := syscall.Write(write, []byte("/work\n")); err != nil {
+		t.Fatal(err)
+	}
+	if count := readNow(read, buffer); string(buffer[:count]) != "/work\n" {
+		t.Errorf("read %q", buffer[:count])
 	}
 }
