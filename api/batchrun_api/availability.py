@@ -21,7 +21,12 @@ def lacks(spec: BatchRunSpec) -> dict[str, str]:
 
 def available(spec: BatchRunSpec) -> frozenset[str]:
     """Toolsets that can be drawn."""
-    return frozenset(TOOLSETS) - frozenset(lacks(spec))
+    return frozenset(known_toolsets(spec)) - frozenset(lacks(spec))
+
+
+def known_toolsets(spec: BatchRunSpec) -> tuple[str, ...]:
+    """The built-in toolsets, and those of the run's own MCP servers."""
+    return (*TOOLSETS, *(server.name for server in spec.tools.mcp_servers))
 
 
 def _is_set(spec: BatchRunSpec, field: str) -> bool:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from ipaddress import ip_network
 
-from batchrun_api.availability import lacks
+from batchrun_api.availability import known_toolsets, lacks
 from batchrun_api.conditions import Reason
 from batchrun_api.own_container import LEAST_LIMITS, misfits
 from batchrun_api.own_distribution import in_table_order, reference_of
@@ -44,6 +44,7 @@ def spec_problems(spec: BatchRunSpec, *, for_cluster: bool) -> list[SpecProblem]
         *_extra_body_problems(spec),
         *_distribution_problems(spec),
         *_range_problems(spec),
+        *_mcp_problems(spec),
         *_resource_problems(spec.sandbox.resources),
         *([] if for_cluster else _local_problems(spec)),
     ]
@@ -103,6 +104,18 @@ def _range_problems(spec: BatchRunSpec) -> list[SpecProblem]:
     return problems
 
 
+def _mcp_problems(spec: BatchRunSpec) -> list[SpecProblem]:
+    """Names of servers are names of toolsets."""
+    names = [server.name for server in spec.tools.mcp_servers]
+    problems: list[str] = []
+    for number, name in enumerate(names):
+        if name in TOOLSETS:
+            problems.append(f"{name!r} is a built-in toolset; give the server another name")
+        elif name in names[:number]:
+            problems.append(f"{name!r} is the name of two servers; rename one of them")
+    return [SpecProblem(("tools", "mcpServers"), message) for message in problems]
+
+
 def _distribution_problems(spec: BatchRunSpec) -> list[SpecProblem]:
     if reference_of(spec) is not None:
         return []
@@ -110,10 +123,12 @@ def _distribution_problems(spec: BatchRunSpec) -> list[SpecProblem]:
     if distribution is None:
         known = ", ".join(DISTRIBUTIONS)
         return [SpecProblem(("distribution",), f"there is no distribution {spec.distribution!r}; there are {known}")]
+    known_toolset_names = known_toolsets(spec)
+    listed = ", ".join(known_toolset_names)
     problems = [
-        SpecProblem(("distribution", name), f"there is no toolset {name!r}; there are {', '.join(TOOLSETS)}")
+        SpecProblem(("distribution", name), f"there is no toolset {name!r}; there are {listed}")
         for name in distribution
-        if name not in TOOLSETS
+        if name not in known_toolset_names
     ]
     if problems:
         return problems

@@ -80,6 +80,8 @@ class Reason(StrEnum):
     """The sandbox died while it was used; the message says how its container ended, where that is known."""
     SANDBOX_UNAVAILABLE = "SandboxUnavailable"
     """The sandbox never came up."""
+    MCP_SERVER_UNAVAILABLE = "McpServerUnavailable"
+    """An MCP server of `tools.mcpServers` gave no session, after three tries; the message has its name and the cause."""
     SETUP_FAILED = "SetupFailed"
     """The row's `files` could not be put into its sandbox, or its `setup` failed; the agent never began."""
     VERIFIER_FAILED = "VerifierFailed"

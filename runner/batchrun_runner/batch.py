@@ -14,6 +14,7 @@ from batchrun_api.outcomes import DONE_OUTCOMES, Outcome, Reason
 from batchrun_api.spec.sandbox import Sandbox
 from batchrun_runner.agent.conversation import conversation
 from batchrun_runner.agent.draw import draw_toolsets
+from batchrun_runner.agent.errors import PromptFailed
 from batchrun_runner.agent.loop import Agent
 from batchrun_runner.agent.trajectory import to_row
 from batchrun_runner.ledger.artifacts import ArtifactPlace
@@ -34,6 +35,7 @@ from batchrun_runner.stopping import Stop
 from batchrun_runner.storage.errors import StorageError
 from batchrun_runner.text import fault_of_ours
 from batchrun_runner.tools.context import ToolLimits
+from batchrun_runner.tools.own import open_own_tools
 from batchrun_runner.tools.services import NO_SERVICES, ToolServices
 from batchrun_runner.tools.toolbox import SandboxToolbox
 
@@ -176,8 +178,12 @@ class Batch:
             command_seconds=spec.sandbox.command_timeout_seconds,
             max_command_seconds=spec.sandbox.command_timeout_seconds,
         )
-        toolbox = SandboxToolbox(lease, toolsets, limits, row.env, self.services, row.key)
-        result = await _with_cause(lease, await self.agent.within(row).run(row, toolbox, toolsets))
+        try:
+            async with open_own_tools(self.settings, toolsets) as own:
+                toolbox = SandboxToolbox(lease, toolsets, limits, row.env, self.services, row.key, own)
+                result = await _with_cause(lease, await self.agent.within(row).run(row, toolbox, toolsets))
+        except PromptFailed as error:
+            result = self._failed(row, error.reason, error.message)
         image = row.image or spec.sandbox.image
         return replace(result, sandbox_image=image, boot_id=lease.sandbox.hello.boot_id)
 

@@ -26,6 +26,7 @@ ROW_FEATURES: dict[str, Feature] = {
     "toolsets_used": ["string"],
     "tool_stats": dict.fromkeys(ALL_TOOLS, _STAT),
     "tool_error_counts": dict.fromkeys(ALL_TOOLS, "int64"),
+    "own_tool_stats": [{"name": "string", "count": "int64", "success": "int64", "failure": "int64"}],
     "outcome": "string",
     "reason": "string",
     "message": "string",

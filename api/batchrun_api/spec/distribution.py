@@ -51,6 +51,8 @@ _SCHEMA = {
     "anyOf": [
         *({"required": [name], "properties": {name: {"minimum": 1}}} for name in (*WORKING_TOOLSETS, *_OTHER_TOOLSETS)),
         {"required": [REFERENCE]},
+        # Toolsets of MCP servers alone: the schema does not know their names.
+        {"required": [], "not": {"anyOf": [{"required": [name]} for name in TOOLSETS]}},
     ],
     # A reference stands alone.
     "allOf": [{"anyOf": [{"maxProperties": 1}, {"not": {"required": [REFERENCE]}}]}],

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from batchrun_api.spec.base import ApiModel, HttpURL, Rule, SecretKeyRef
+from batchrun_api.spec.mcp import HEADER_PURPOSES, MOST_SERVERS, McpServer
 from batchrun_api.spec.tool_models import (
     MOA_AGGREGATOR,
     MOST_REFERENCE_MODELS,
@@ -22,6 +23,7 @@ TOOL_KEY_PURPOSES = (
     "image_gen",
     *(reference_purpose(number) for number in range(MOST_REFERENCE_MODELS)),
     MOA_AGGREGATOR,
+    *HEADER_PURPOSES,
 )
 """What keys of tools are for: the names in `Tools.key_refs`."""
 WITH_KEY = ("Brave", "Tavily")
@@ -82,6 +84,8 @@ class Tools(ApiModel):
     """The toolset `image_gen`. Left out: unavailable."""
     mixture_of_agents: MixtureOfAgents | None = None
     """The toolset `moa`. Left out: unavailable."""
+    mcp_servers: Annotated[list[McpServer], Field(max_length=MOST_SERVERS)] = Field(default_factory=list)
+    """MCP servers of your own; the tools of each form a toolset under its name, for own distributions."""
 
     def acting(self) -> dict[str, Any]:
         """What of it acts on results, for the configuration's digest; without toolsets as before there were any."""
@@ -94,6 +98,8 @@ class Tools(ApiModel):
             parts["imageGen"] = self.image_gen.acting()
         if self.mixture_of_agents is not None:
             parts["mixtureOfAgents"] = self.mixture_of_agents.acting()
+        if self.mcp_servers:
+            parts["mcpServers"] = [server.acting() for server in self.mcp_servers]
         return parts
 
     def model_refs(self) -> dict[str, ModelRef]:
@@ -109,12 +115,14 @@ class Tools(ApiModel):
         """Secrets of the tools, by what they are for."""
         refs = {"web.search": self.web.search.api_key_secret_ref if self.web else None}
         refs |= {purpose: ref.api_key_secret_ref for purpose, ref in self.model_refs().items()}
+        for number, server in enumerate(self.mcp_servers):
+            refs |= server.header_refs(number)
         return {purpose: ref for purpose, ref in refs.items() if ref is not None}
 
     def server_urls(self) -> list[str]:
         """Servers that the runner asks for the tools, where the spec names their addresses."""
         urls = [self.web.search.base_url if self.web else None, *(ref.base_url for ref in self.model_refs().values())]
-        return [url for url in urls if url is not None]
+        return [*(url for url in urls if url is not None), *(server.url for server in self.mcp_servers)]
 
     def opened_ranges(self) -> list[str]:
         """Ranges of private addresses that the spec opens."""

@@ -38,6 +38,9 @@ def to_row(
         "toolsets_used": list(result.toolsets),
         "tool_stats": {tool: _stat(stats.get(tool, _NONE)) for tool in ALL_TOOLS},
         "tool_error_counts": {tool: stats.get(tool, _NONE).failure for tool in ALL_TOOLS},
+        "own_tool_stats": [
+            {"name": name, **_stat(stat)} for name, stat in sorted(stats.items()) if name not in ALL_TOOLS
+        ],
         "outcome": result.outcome.value,
         "reason": result.reason.value if result.reason is not None else "",
         "message": clean_text(result.message),

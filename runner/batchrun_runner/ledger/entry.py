@@ -10,9 +10,9 @@ import orjson
 from batchrun_api.outcomes import DONE_OUTCOMES, Outcome
 from batchrun_runner.records import ToolStat, Usage
 
-ROW_SCHEMA = 4
+ROW_SCHEMA = 5
 """Version of the row's columns (`columns.ROW_FEATURES`); rows of another version are rewritten by the merge.
-3 had no `sample`, 2 no `verification`."""
+4 had no `own_tool_stats`, 3 no `sample`, 2 no `verification`."""
 UNMARKED_SCHEMA = 1
 """Version of the rows whose entry names none: those without `seconds`, `sampling` and `occurrence`."""
 FOREIGN_SCHEMA = 0

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
+import orjson
+
 from batchrun_api.outcomes import Outcome, Reason
 from batchrun_api.spec.run import Filters
 from batchrun_api.toolsets import ALL_TOOLS
@@ -38,7 +40,7 @@ def filtered(result: PromptResult, filters: Filters) -> PromptResult:
     """The result under the filters, as `judge` will have it at the merge: all figures of a run agree."""
     if result.outcome not in _FILTERED:
         return result
-    if filters.unknown_tools == "Drop" and calls_unknown_tools(result.conversations):
+    if filters.unknown_tools == "Drop" and calls_unknown_tools(result.conversations, result.tools):
         return replace(result, outcome=Outcome.DISCARDED, reason=Reason.UNKNOWN_TOOLS)
     if filters.require_reasoning and not has_reasoning(result):
         return replace(result, outcome=Outcome.DISCARDED, reason=Reason.NO_REASONING)
@@ -58,10 +60,11 @@ def judge(stored: Judged, filters: Filters) -> tuple[Outcome, str]:
     return outcome, reason
 
 
-def calls_unknown_tools(conversations: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether any turn calls a tool outside the list of all tools."""
-    for turn in conversations:
-        for call in turn.get("tool_calls") or ():
-            if call.get("function", {}).get("name") not in ALL_TOOLS:
-                return True
-    return False
+def calls_unknown_tools(conversations: Iterable[Mapping[str, Any]], offered: str) -> bool:
+    """Whether any turn calls a tool outside the list of all tools and of the run's own that were offered.
+
+    `offered`: the schemas of the offered tools, as rows have them in `tools`.
+    """
+    called = {call.get("function", {}).get("name") for turn in conversations for call in turn.get("tool_calls") or ()}
+    unknown = called.difference(ALL_TOOLS)
+    return bool(unknown) and not unknown <= {tool["function"]["name"] for tool in orjson.loads(offered)}

@@ -191,7 +191,7 @@ class BatchRecorder:
             unfiltered_outcome=before if is_changed else None,
             unfiltered_reason=str(unfiltered.reason or "") if is_changed and unfiltered is not result else "",
             has_reasoning=has_reasoning(result),
-            has_unknown_tools=calls_unknown_tools(result.conversations),
+            has_unknown_tools=calls_unknown_tools(result.conversations, result.tools),
             id=row.id,
             writer=self._writer,
             attempts=attempts,

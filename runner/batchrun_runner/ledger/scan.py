@@ -83,7 +83,8 @@ def entry_of_row(row: dict[str, Any]) -> LedgerEntry:
     outcome = _outcome(row)
     reason = str(row.get("reason") or "")
     is_filtered = outcome is Outcome.DISCARDED
-    tool_stats = _tool_stats(row.get("tool_stats") or {})
+    built_in = _tool_stats(row.get("tool_stats") or {})
+    tool_stats = built_in | _tool_stats({stat["name"]: stat for stat in row.get("own_tool_stats") or ()})
     return LedgerEntry(
         key=key,
         outcome=outcome,
@@ -93,12 +94,17 @@ def entry_of_row(row: dict[str, Any]) -> LedgerEntry:
         unfiltered_outcome=Outcome.COMPLETED if is_filtered else None,
         # The reference stores only samples with reasoning, wherever its model put it.
         has_reasoning=thinking > 0 or usage.reasoning_tokens > 0 or "outcome" not in row,
-        has_unknown_tools=calls_unknown_tools(conversations) or not tool_stats.keys() <= set(ALL_TOOLS),
+        has_unknown_tools=calls_unknown_tools(conversations, str(row.get("tools") or "[]"))
+        or not built_in.keys() <= set(ALL_TOOLS),
         id=str(row.get("id") or ""),
         text="" if key else text_digest(_human_text(conversations)),
         api_calls=int(row.get("api_calls") or 0),
         usage=usage,
-        tool_stats={tool: stat for tool, stat in tool_stats.items() if tool in ALL_TOOLS and stat.count},
+        tool_stats={
+            tool: stat
+            for tool, stat in tool_stats.items()
+            if stat.count and (tool in ALL_TOOLS or tool not in built_in)
+        },
         invalid_tool_calls=int(row.get("invalid_tool_calls") or 0),
         reward=None if row.get("reward") is None else float(row["reward"]),
         assistant_turns=len(texts),

@@ -65,6 +65,7 @@ def settings_of(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> Ru
         names.ENV_API_KEY: own_key,
         **_tool_keys(file, run_file, environ),
         **_model_keys(file, run_file, environ, own_key),
+        **_header_values(file, run_file, environ),
     }
     return run_settings.from_batchrun(run, prefill_messages=prefill, environ=keys)
 
@@ -144,6 +145,24 @@ def _model_keys(file: Path, run_file: RunFile, environ: Mapping[str, str], own_k
             raise BadInput(f"{variable} {fault}: copy the key again")
         keys[tool_variable] = key
     return keys
+
+
+def _header_values(file: Path, run_file: RunFile, environ: Mapping[str, str]) -> dict[str, str]:
+    """Values of MCP servers' headers that lie in Secrets on a cluster."""
+    values = {}
+    for number, server in enumerate(run_file.run.spec.tools.mcp_servers):
+        for purpose in server.header_refs(number):
+            variable = names.tool_key_variable(purpose)
+            value = environ.get(variable, "")
+            if not value:
+                raise BadInput(
+                    f"{file}: spec.tools.mcpServers: {server.name}: Secrets are not read on one machine; "
+                    f"put the header's value into the environment as {variable}"
+                )
+            if fault := key_fault(value):
+                raise BadInput(f"{variable} {fault}: copy the value again")
+            values[variable] = value
+    return values
 
 
 def _config_map_text(file: Path, run_file: RunFile, reference: ConfigMapKeyRef, field: str) -> str:

@@ -164,9 +164,9 @@ def percent(part: int, whole: int) -> float:
 
 
 def tool_statistics(tools: dict[str, list[int]]) -> dict[str, Any]:
-    """By tool that was called, in the order of all tools."""
+    """By tool that was called, in the order of all tools; own ones by name behind them."""
     statistics = {}
-    for tool in ALL_TOOLS:
+    for tool in [*ALL_TOOLS, *sorted(tools.keys() - set(ALL_TOOLS))]:
         if tool in tools:
             count, success, failure = tools[tool]
             statistics[tool] = {

@@ -53,8 +53,8 @@ IMPLEMENTED_TOOLSETS = frozenset(name for name, tools in TOOLSETS.items() if all
 
 
 def tools_of(toolsets: Collection[str]) -> tuple[str, ...]:
-    """Names of the working tools of some toolsets, each once, in the registry's order."""
-    wanted = {tool for name in toolsets for tool in TOOLSETS[name]}
+    """Names of the working built-in tools of some toolsets, each once, in the registry's order."""
+    wanted = {tool for name in toolsets for tool in TOOLSETS.get(name, ())}
     return tuple(name for name in TOOLS if name in wanted)
 
 

@@ -11,6 +11,7 @@ from batchrun_runner.sandbox.backend import SandboxLease
 from batchrun_runner.sandbox.errors import SandboxLost
 from batchrun_runner.tools import registry
 from batchrun_runner.tools.context import ToolContext, ToolLimits, ToolResult
+from batchrun_runner.tools.own import NO_OWN_TOOLS, OwnTools
 from batchrun_runner.tools.services import NO_SERVICES, ToolServices
 
 
@@ -25,14 +26,18 @@ class SandboxToolbox:
         env: Mapping[str, str] = MappingProxyType({}),
         services: ToolServices = NO_SERVICES,
         key: str = "",
+        own: OwnTools = NO_OWN_TOOLS,
     ) -> None:
-        """`env`: the row's own variables. `services`: what all prompts share. `key`: the prompt's."""
+        """`env`: the row's own variables. `services`: what all prompts share. `key`: the prompt's. `own`: of its MCP servers."""
         names = registry.tools_of(toolsets)
         self._context = ToolContext(lease.sandbox, lease.cwd, names, limits, env, services, key=key)
-        self.schemas: list[dict[str, Any]] = registry.schemas(names)
+        self.schemas: list[dict[str, Any]] = [*registry.schemas(names), *own.schemas]
+        self._own = own
 
     async def execute(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Run one call. Raises PromptFailed when the sandbox is gone: nothing is repeated in a blank one."""
+        if name in self._own.tools:
+            return await self._own.execute(name, arguments, self._context.limits.read_bytes)
         try:
             return await registry.execute(name, arguments, self._context)
         except SandboxLost as error:
