@@ -81,7 +81,7 @@ class Reason(StrEnum):
     SANDBOX_UNAVAILABLE = "SandboxUnavailable"
     """The sandbox never came up."""
     MCP_SERVER_UNAVAILABLE = "McpServerUnavailable"
-    """An MCP server of `tools.mcpServers` gave no session, after three tries; the message has its name and the cause."""
+    """An MCP server of `tools.mcpServers` gave no session in three tries; the message has name and cause."""
     SETUP_FAILED = "SetupFailed"
     """The row's `files` could not be put into its sandbox, or its `setup` failed; the agent never began."""
     VERIFIER_FAILED = "VerifierFailed"

@@ -38,6 +38,20 @@ _REFERENCE_SCHEMA["properties"]["name"]["description"] = "Name of the ConfigMap.
 _REFERENCE_SCHEMA["properties"]["key"]["description"] = "Key in the ConfigMap's data."
 # A structural schema has no union, but each check below looks at one kind of value only: the pattern at texts, the
 # others at maps. Unknown toolsets beside known ones, and values of other kinds, are left to `checks`.
+_KNOWN_ONE = [
+    *({"required": [name], "properties": {name: {"minimum": 1}}} for name in (*WORKING_TOOLSETS, *_OTHER_TOOLSETS)),
+    {"required": [REFERENCE]},
+]
+OWN_TOOLSETS_NEED_SERVERS: dict[str, Any] = {
+    "anyOf": [
+        {"properties": {"distribution": {"anyOf": _KNOWN_ONE}}},
+        {
+            "required": ["tools"],
+            "properties": {"tools": {"required": ["mcpServers"], "properties": {"mcpServers": {"minItems": 1}}}},
+        },
+    ]
+}
+"""For the spec: a distribution of none but own toolsets goes with servers of one's own."""
 _SCHEMA = {
     "x-kubernetes-preserve-unknown-fields": True,
     "pattern": DISTRIBUTION_NAME,
@@ -49,8 +63,7 @@ _SCHEMA = {
     }
     | {REFERENCE: _REFERENCE_SCHEMA},
     "anyOf": [
-        *({"required": [name], "properties": {name: {"minimum": 1}}} for name in (*WORKING_TOOLSETS, *_OTHER_TOOLSETS)),
-        {"required": [REFERENCE]},
+        *_KNOWN_ONE,
         # Toolsets of MCP servers alone: the schema does not know their names.
         {"required": [], "not": {"anyOf": [{"required": [name]} for name in TOOLSETS]}},
     ],

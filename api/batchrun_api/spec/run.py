@@ -2,12 +2,12 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from batchrun_api.spec.agent import Agent
 from batchrun_api.spec.base import ApiModel, Rule
 from batchrun_api.spec.dataset import Dataset
-from batchrun_api.spec.distribution import DistributionChoice
+from batchrun_api.spec.distribution import OWN_TOOLSETS_NEED_SERVERS, DistributionChoice
 from batchrun_api.spec.model import Model
 from batchrun_api.spec.output import Output
 from batchrun_api.spec.pod import PodTemplate
@@ -64,6 +64,8 @@ class Logging(ApiModel):
 
 class BatchRunSpec(ApiModel):
     """A data set, a model, and how to run the one over the other."""
+
+    model_config = ConfigDict(json_schema_extra={"allOf": [OWN_TOOLSETS_NEED_SERVERS]})
 
     run_name: RunName | None = None
     """Names the output folder and the checkpoint. Left out: the resource's name. Cannot be changed."""

@@ -43,6 +43,7 @@ class McpSession:
     @classmethod
     async def open(cls, endpoint: McpEndpoint, pause_seconds: float = 1.0) -> "McpSession":
         """Raises ServerUnavailable after three tries; the pauses between them double."""
+        cause: str | None = None
         for number in range(TRIES):
             session = cls(endpoint)
             cause = await session._start()
@@ -51,7 +52,7 @@ class McpSession:
             await session.aclose()
             if number + 1 < TRIES:
                 await asyncio.sleep(pause_seconds * 2**number)
-        raise ServerUnavailable(endpoint.name, cause)
+        raise ServerUnavailable(endpoint.name, cause or "no session")
 
     async def call(self, tool: str, arguments: Mapping[str, Any], most_bytes: int) -> str:
         """The result's text, shortened to `most_bytes`. Raises CallFailed. A call is never repeated."""

@@ -28,7 +28,10 @@ class SandboxToolbox:
         key: str = "",
         own: OwnTools = NO_OWN_TOOLS,
     ) -> None:
-        """`env`: the row's own variables. `services`: what all prompts share. `key`: the prompt's. `own`: of its MCP servers."""
+        """`env`: the row's own variables. `services`: what all prompts share. `key`: the prompt's.
+
+        `own`: tools of its MCP servers.
+        """
         names = registry.tools_of(toolsets)
         self._context = ToolContext(lease.sandbox, lease.cwd, names, limits, env, services, key=key)
         self.schemas: list[dict[str, Any]] = [*registry.schemas(names), *own.schemas]
