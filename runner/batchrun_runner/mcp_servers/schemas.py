@@ -59,7 +59,7 @@ def _clean(node: Any, root: Mapping[str, Any], depth: int) -> dict[str, Any]:
             kept[key] = value if isinstance(value, bool) else _clean(value, root, depth + 1)
         elif key == "required" and not isinstance(value, list):
             continue
-        elif key in _KEPT and key not in _COMBINED:
+        elif key in _KEPT and key not in {*_COMBINED, "properties"}:
             kept[key] = value
     return kept
 

@@ -1,6 +1,7 @@
 """One session with one MCP server, through the official SDK: the only module that knows it."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -98,6 +99,8 @@ class McpSession:
         return _words(self._holder.exception())
 
     async def _hold(self, opened: "asyncio.Future[None]") -> None:
+        # What goes wrong is in results and reasons; the SDK would write tracebacks to standard error.
+        logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
         timeout = httpx2.Timeout(self.endpoint.timeout_seconds)
         async with (
             httpx2.AsyncClient(headers=dict(self.endpoint.headers), timeout=timeout, trust_env=False) as http,

@@ -7,6 +7,7 @@ import sys
 
 import anyio
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ImageContent
 
 server = MCPServer("tests")
@@ -27,7 +28,7 @@ def odd() -> str:
 @server.tool()
 def refuse() -> str:
     """Fails."""
-    raise ValueError("not today")
+    raise ToolError("not today")
 
 
 @server.tool()

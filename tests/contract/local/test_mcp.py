@@ -26,7 +26,9 @@ def free_port() -> int:
 @contextmanager
 def serving() -> Iterator[str]:
     port = free_port()
-    process = subprocess.Popen([sys.executable, "-m", "tests.cluster.harness.mcp_server", str(port)])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.cluster.harness.mcp_server", str(port)], stderr=subprocess.DEVNULL
+    )
     try:
         while True:
             assert process.poll() is None, "the server ended"
