@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-
 from tests.cluster.harness.talk import calls_prompt, results
 from tests.contract.local.support import Workplace, environment
 
