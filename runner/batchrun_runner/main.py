@@ -160,6 +160,20 @@ def export(
     raise typer.Exit(run_export(Path(source), options))
 
 
+@app.command()
+def report(
+    place: Annotated[
+        str,
+        typer.Argument(metavar="FOLDER|S3", help="A result: its folder, or s3://bucket/prefix.", show_default=False),
+    ],
+    port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.", min=0, max=65535)] = 0,
+) -> None:
+    """Serve a result's report.html on this machine until Ctrl-C. Exit code 2: the place holds no report."""
+    from batchrun_runner.local.report_command import run_report
+
+    raise typer.Exit(run_report(place, port))
+
+
 @app.command(context_settings={"ignore_unknown_options": True})
 def translate(
     words: Annotated[

@@ -13,6 +13,7 @@ REJECTED = REJECTED_ROWS
 LEFT_OUT = "left_out.jsonl"
 STATISTICS = "statistics.json"
 CARD = "README.md"
+REPORT = "report.html"
 VERIFIED = "verified.jsonl"
 VERIFIED_STATISTICS = "verified_statistics.json"
 BATCHES = "batch_"

@@ -21,6 +21,8 @@ from batchrun_runner.merge.errors import LedgerDisagrees, MergeFailed
 from batchrun_runner.merge.figures import Figures
 from batchrun_runner.merge.left_out import write_left_out
 from batchrun_runner.merge.pass_at_k import Estimate, estimates
+from batchrun_runner.merge.report.page import write_page
+from batchrun_runner.merge.report.row_index import RowIndex
 from batchrun_runner.merge.run_statistics import RowCounts, Statistics, run_statistics
 from batchrun_runner.merge.selection import ORPHANED, Pick, Selection, select
 from batchrun_runner.merge.streams import RowFile, copy_rows
@@ -30,6 +32,8 @@ from batchrun_runner.storage.errors import NotFound
 from batchrun_runner.storage.store import ObjectStore
 
 _SHOWN_FAILURES = 5
+_REPORT_INDEX = "report.index"
+"""In the work folder only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +106,13 @@ def _merge(
     passing = estimates(figures.sampled, settings.spec.samples_per_prompt)
     result = _result(selection, figures, passing)
     _check(result, rows, stored, selection)
-    _publish(store, workdir)
     statistics = run_statistics(settings, figures, result, rows, passing, clock())
+    page = workdir / layout.REPORT
+    write_page(page, statistics.document, workdir / _REPORT_INDEX, workdir / layout.TRAJECTORIES)
+    _publish(store, workdir)
     store.put(layout.STATISTICS, statistics.encode(), durable=False)
     store.put(layout.CARD, dataset_card(settings.run_name, settings.spec.model.name).encode(), durable=False)
+    store.upload(page, layout.REPORT, consume=True, durable=False)
     done = DonePrompts(settings.spec.samples_per_prompt)
     for pick in selection.picks:
         if pick.outcome in DONE_OUTCOMES:
@@ -125,10 +132,13 @@ def _write_rows(store: ObjectStore, stored: StoredRun, selection: Selection, wor
         (workdir / layout.TRAJECTORIES).open("wb", buffering=0) as trajectories,
         (workdir / layout.DISCARDED).open("wb", buffering=0) as discards,
         (workdir / layout.LEFT_OUT).open("wb") as left_out,
+        (workdir / _REPORT_INDEX).open("wb") as pieces,
     ):
+        index = RowIndex(pieces)
         kept, discarded = RowFile(trajectories), RowFile(discards)
-        copy_rows(store, stored, selection.picks, kept, discarded)
-        copy_rows(store, stored, selection.orphans, kept, discarded)
+        for picks in (selection.picks, selection.orphans):
+            copy_rows(store, stored, picks, kept, discarded, index.add)
+        index.flush()
         listed = write_left_out(left_out, stored, selection)
     return RowCounts(
         stored=len(stored.rows) + len(stored.damaged),

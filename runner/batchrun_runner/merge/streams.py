@@ -3,7 +3,7 @@
 import json
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import IO
@@ -158,15 +158,31 @@ class RowFile:
         self._buffers.clear()
 
 
-def copy_rows(store: ObjectStore, stored: StoredRun, picks: Iterable[Pick], kept: RowFile, discarded: RowFile) -> None:
-    """Write every picked row into the one or the other file. Raises LedgerDisagrees, MergeFailed and StorageError."""
+def copy_rows(
+    store: ObjectStore,
+    stored: StoredRun,
+    picks: Iterable[Pick],
+    kept: RowFile,
+    discarded: RowFile,
+    see: Callable[[Pick, memoryview, int], None],
+) -> None:
+    """Write every picked row into the one or the other file. Raises LedgerDisagrees, MergeFailed and StorageError.
+
+    `see` is told of each kept row, in order: its pick, its bytes (the row number may be the stored one), its length.
+    """
     for item, view in read_ahead(store, stored, ranges(picks)):
-        _copy_range(item, view, kept, discarded)
+        _copy_range(item, view, kept, discarded, see)
         kept.flush()
         discarded.flush()
 
 
-def _copy_range(item: Range, view: memoryview, kept: RowFile, discarded: RowFile) -> None:
+def _copy_range(
+    item: Range,
+    view: memoryview,
+    kept: RowFile,
+    discarded: RowFile,
+    see: Callable[[Pick, memoryview, int], None],
+) -> None:
     run_start = run_end = run_rows = 0
     for pick in item.picks:
         row = pick.row
@@ -180,14 +196,18 @@ def _copy_range(item: Range, view: memoryview, kept: RowFile, discarded: RowFile
                 run_start, run_rows = start, 0
             run_end = end
             run_rows += 1
+            see(pick, view[start:end], row.length)
             continue
         _end_run(kept, view, run_start, run_end, run_rows)
         run_start = run_end = run_rows = 0
         target = kept if pick.is_kept else discarded
         if is_as_stored:
-            target.add(_head(pick.index), view[start + len(_head(row.prompt_index)) : end])
+            number, rest = _head(pick.index), view[start + len(_head(row.prompt_index)) : end]
         else:
-            target.add(_rewritten(item.batch, bytes(view[start:end]), pick))
+            number, rest = b"", memoryview(_rewritten(item.batch, bytes(view[start:end]), pick))
+        target.add(number, rest)
+        if pick.is_kept:
+            see(pick, rest, len(number) + len(rest))
     _end_run(kept, view, run_start, run_end, run_rows)
 
 
