@@ -39,7 +39,7 @@ function showFigures() {
     if (count) byId("strip").append(part);
     const value = make("dd", whole.format(count), { "data-outcome": name });
     const box = make("div");
-    if (total) value.append(make("span", `${decimal.format(100 * count / total)} %`, { class: "unit" }));
+    if (total) value.append(" ", make("span", `${decimal.format(100 * count / total)} %`, { class: "unit" }));
     box.append(mark(make("dt", words(name)), name), value);
     byId("outcomes").append(box);
   }
