@@ -30,7 +30,7 @@ function mark(node, outcome) {
 function showFigures() {
   const total = stats.total_prompts, tokens = stats.tokens, reasoning = stats.reasoning_statistics;
   byId("subtitle").textContent = `${stats.model} · ${stats.completed_at.slice(0, 16).replace("T", " ")}`;
-  const share = total ? `${decimal.format(100 * stats.outcomes.completed / total)} %` : "none";
+  const share = total ? `${decimal.format(100 * stats.outcomes.completed / total)}\u00a0%` : "none";
   byId("lede").textContent = `${whole.format(total)} ${stats.samples_per_prompt > 1 ? "samples" : "prompts"}, ${share} of them completed, with ${compact.format(tokens.total_tokens)} tokens.`;
   for (const [name, count] of Object.entries(stats.outcomes)) {
     const part = mark(make("i"), name);
@@ -39,16 +39,16 @@ function showFigures() {
     if (count) byId("strip").append(part);
     const value = make("dd", whole.format(count), { "data-outcome": name });
     const box = make("div");
-    if (total) value.append(" ", make("span", `${decimal.format(100 * count / total)} %`, { class: "unit" }));
+    if (total) value.append(" ", make("span", `${decimal.format(100 * count / total)}\u00a0%`, { class: "unit" }));
     box.append(mark(make("dt", words(name)), name), value);
     byId("outcomes").append(box);
   }
   const facts = {
-    "reasoning": `${whole.format(reasoning.turns_with_reasoning)} of ${whole.format(reasoning.total_assistant_turns)} assistant turns (${decimal.format(reasoning.reasoning_rate)} %)`,
+    "reasoning": `${whole.format(reasoning.turns_with_reasoning)} of ${whole.format(reasoning.total_assistant_turns)} assistant turns (${decimal.format(reasoning.reasoning_rate)}\u00a0%)`,
     "tokens": `${whole.format(tokens.prompt_tokens)} in, ${whole.format(tokens.completion_tokens)} out, ${whole.format(tokens.reasoning_tokens)} of them reasoning`,
     "model calls": whole.format(stats.api_calls),
-    "active time": `${decimal.format(stats.seconds.active)} s; in prompts ${decimal.format(stats.seconds.prompts)} s`,
-    "of that": `model ${decimal.format(stats.seconds.model)} s, tools ${decimal.format(stats.seconds.tools)} s, sandbox ${decimal.format(stats.seconds.sandbox)} s`,
+    "active time": `${decimal.format(stats.seconds.active)}\u00a0s; in prompts ${decimal.format(stats.seconds.prompts)}\u00a0s`,
+    "of that": `model ${decimal.format(stats.seconds.model)}\u00a0s, tools ${decimal.format(stats.seconds.tools)}\u00a0s, sandbox ${decimal.format(stats.seconds.sandbox)}\u00a0s`,
   };
   if (stats.reward.count) facts.reward = `${decimal.format(stats.reward.mean)} on average, of ${whole.format(stats.reward.count)}`;
   if (stats.orphaned) facts.orphaned = `${whole.format(stats.orphaned)} rows beside the total`;
@@ -58,9 +58,9 @@ function showFigures() {
     byId("facts").append(box);
   }
   const reasons = Object.entries(stats.reasons).sort((a, b) => b[1] - a[1]);
-  table("reasons", ["reason", "prompts", "share"], reasons.map(([name, count]) => [name, whole.format(count), `${decimal.format(100 * count / total)} %`]), "Every prompt that ran has completed.");
+  table("reasons", ["reason", "prompts", "share"], reasons.map(([name, count]) => [name, whole.format(count), `${decimal.format(100 * count / total)}\u00a0%`]), "Every prompt that ran has completed.");
   const tools = Object.entries(stats.tool_statistics).sort((a, b) => b[1].count - a[1].count);
-  table("tools", ["tool", "calls", "failures", "success"], tools.map(([name, of]) => [name, whole.format(of.count), whole.format(of.failure), `${decimal.format(of.success_rate)} %`]), "No tool was called.");
+  table("tools", ["tool", "calls", "failures", "success"], tools.map(([name, of]) => [name, whole.format(of.count), whole.format(of.failure), `${decimal.format(of.success_rate)}\u00a0%`]), "No tool was called.");
 }
 
 function table(id, heads, rows, empty) {
@@ -81,6 +81,11 @@ function chart(title, values, unit) {
   if (!values.length) return;
   values.sort();
   const low = values[0], high = values[values.length - 1];
+  if (low === high) {
+    const box = make("div", undefined, { class: "chart" });
+    box.append(make("h3", title), make("p", `${decimal.format(low)} ${unit}, in each of ${whole.format(values.length)} rows`, { class: "quiet" }));
+    return byId("charts").append(box);
+  }
   const integers = values.every(Number.isInteger);
   const bins = integers && high - low < 24 ? high - low + 1 : 24;
   const step = (high - low + (integers ? 1 : 0)) / bins || 1;
@@ -205,7 +210,7 @@ function chooser(at) {
 }
 
 function trajectory(at, row) {
-  const facts = [row.outcome, row.reason, `${whole.format(rows[at][TOKENS])} tokens`, `${decimal.format(rows[at][SECONDS])} s`, row.reward === null || row.reward === undefined ? "" : `reward ${decimal.format(row.reward)}`];
+  const facts = [row.outcome, row.reason, `${whole.format(rows[at][TOKENS])} tokens`, `${decimal.format(rows[at][SECONDS])}\u00a0s`, row.reward === null || row.reward === undefined ? "" : `reward ${decimal.format(row.reward)}`];
   const nodes = [make("h2", `${row.prompt_index < 0 ? "Orphaned row" : `Prompt ${row.prompt_index}`}${row.id ? ` · ${row.id}` : ""}`), make("p", facts.filter(Boolean).join(" · "), { class: "quiet" })];
   if (row.message) nodes.push(make("p", row.message));
   const names = { human: "prompt", gpt: "model", tool: "tool", system: "system" };
