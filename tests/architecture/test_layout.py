@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = [ROOT / "api", ROOT / "operator", ROOT / "runner"]
+SOURCES = [ROOT / "api", ROOT / "operator", ROOT / "runner", ROOT / "cli"]
 # A top-level module of one of these names hides the standard library's as soon as its folder is on the path.
 SHADOWING = {"statistics", "types", "queue", "json", "logging", "select", "operator"}
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import orjson
+import yaml
 from kubernetes.aio import client, config
 
 from batchrun_api.spec.run import API_GROUP, API_VERSION, PLURAL
@@ -23,6 +24,7 @@ _PATHS = {
     "jobs": "/apis/batch/v1",
     "pods": "/api/v1",
     "configmaps": "/api/v1",
+    "secrets": "/api/v1",  # for users of the plugin; the operator may not read any
     "events": "/api/v1",
     "services": "/api/v1",
     "endpointslices": "/apis/discovery.k8s.io/v1",
@@ -32,6 +34,7 @@ _TIMEOUT_SECONDS = 60
 _CONNECTIONS = 32
 _JSON = "application/json"
 _JSON_PATCH = "application/json-patch+json"
+_MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
 
 
@@ -51,6 +54,23 @@ class KubeApi:
             await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         configuration.connection_pool_maxsize = _CONNECTIONS
         return cls(client.ApiClient(configuration))
+
+    @classmethod
+    async def connect_as_user(cls, kubeconfig: str | None, context: str | None) -> tuple["KubeApi", str]:
+        """As kubectl does, and the namespace of the context. Raises Unavailable where it cannot be used."""
+        configuration = client.Configuration()
+        try:
+            contexts, current = config.list_kube_config_contexts(kubeconfig)  # type: ignore[no-untyped-call]
+            found = next((item for item in contexts if item["name"] == context), None) if context else current
+            if found is None:
+                names = ", ".join(item["name"] for item in contexts)
+                raise Unavailable(0, "BadKubeconfig", f"no context is named {context}; there are: {names}")
+            await config.load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=kubeconfig, context=context, client_configuration=configuration
+            )
+        except (config.ConfigException, yaml.YAMLError, OSError, TypeError, KeyError, ValueError) as error:
+            raise Unavailable(0, "BadKubeconfig", str(error) or type(error).__name__) from error
+        return cls(client.ApiClient(configuration)), str(found["context"].get("namespace") or "default")
 
     async def close(self) -> None:
         """Close all connections."""
@@ -79,6 +99,10 @@ class KubeApi:
     async def patch_pod(self, namespace: str, name: str, patch: Json) -> Json:
         """Strategic merge patch: containers are merged by their names."""
         return await self._json("PATCH", _path("pods", namespace, name), body=patch, content_type=_STRATEGIC)
+
+    async def patch_run(self, namespace: str, name: str, patch: Json) -> Json:
+        """JSON merge patch of a BatchRun."""
+        return await self._json("PATCH", _path("batchruns", namespace, name), body=patch, content_type=_MERGE_PATCH)
 
     async def replace_spec(self, kind: str, namespace: str, name: str, uid: str, spec: Json) -> Json:
         """Write the whole `spec`; refused where another object has come under that name."""

@@ -17,7 +17,7 @@ def count_progress(sheet: Worksheet, plan: Plan, recorded: set[int], live_pods: 
     live: Counter[Outcome] = Counter()
     for pod in live_pods:
         if pod.batch is not None and pod.batch not in recorded:
-            live += _finished_in(pod, sizes.get(pod.batch, 0))
+            live += finished_in(pod, sizes.get(pod.batch, 0))
     known, before = sheet.plan_status, plan.counts
     counted = _bounded(
         plan,
@@ -37,7 +37,8 @@ def with_outcome(prompts: PromptCounts) -> int:
     return prompts.completed + prompts.truncated + prompts.discarded + prompts.failed
 
 
-def _finished_in(pod: Pod, size: int) -> Counter[Outcome]:
+def finished_in(pod: Pod, size: int) -> Counter[Outcome]:
+    """Outcomes of the prompts that a batch's pod has ended so far, as its sandboxes say."""
     found: Counter[Outcome] = Counter()
     for container in pod.containers:
         if not container.name.startswith(SANDBOX_CONTAINER_PREFIX) or not isinstance(container.state, Terminated):
