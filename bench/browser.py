@@ -1,8 +1,6 @@
 """The browser's service: how long it takes to start, what it costs in memory, and what a snapshot costs."""
 
 import asyncio
-import re
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -12,12 +10,13 @@ from pathlib import Path
 from tests.cluster.harness.lab import Lab
 
 from batchrun_runner.browser.client import BrowserConnection
+from batchrun_runner.local.browser import SERVICE
 from batchrun_runner.web.errors import WebFailure
+from bench.tree import descendants, pss_bytes
 
 CONTEXTS = 8
 SNAPSHOTS = 10
 _SECONDS = 60
-_COMMAND = "from batchrun_runner.main import run; run()"
 
 
 def compare(_: Path) -> Iterator[str]:
@@ -28,9 +27,9 @@ def compare(_: Path) -> Iterator[str]:
 async def _measured() -> list[str]:
     with Lab("127.0.0.1") as lab, tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.sock"
-        words = ["browser", "--socket", str(path), "--allow", "127.0.0.1/32"]
+        words = ["--socket", str(path), "--allow", "127.0.0.1/32"]
         began = time.perf_counter()
-        service = await asyncio.create_subprocess_exec(sys.executable, "-P", "-c", _COMMAND, *words)
+        service = await asyncio.create_subprocess_exec(*SERVICE, *words)
         try:
             return await _figures(service.pid, path, lab, began)
         finally:
@@ -86,8 +85,4 @@ def _median(taken: list[tuple[float, int]]) -> str:
 
 def pss_mb(pid: int) -> float:
     """Of a process and all below it, in 10^6 bytes; shared pages are shared out."""
-    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    found = re.search(r"^Pss: +(\d+) kB", rollup, re.MULTILINE)
-    own = int(found[1]) * 1024 / 1e6 if found else 0.0
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return own + sum(pss_mb(int(child)) for child in children if Path(f"/proc/{child}").exists())
+    return sum(map(pss_bytes, {pid, *descendants(pid)})) / 1e6

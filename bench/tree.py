@@ -63,7 +63,8 @@ def measure_tree(
     return TreeMeasured(**json.loads(done.stdout))
 
 
-def _descendants() -> set[int]:
+def descendants(of: int) -> set[int]:
+    """All processes that live below another one."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -71,7 +72,7 @@ def _descendants() -> set[int]:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
                 children.setdefault(parent, []).append(int(entry.name))
     found: set[int] = set()
-    waiting = list(children.get(os.getpid(), ()))
+    waiting = list(children.get(of, ()))
     while waiting:
         pid = waiting.pop()
         found.add(pid)
@@ -79,7 +80,8 @@ def _descendants() -> set[int]:
     return found
 
 
-def _pss_bytes(pid: int) -> int:
+def pss_bytes(pid: int) -> int:
+    """Its memory, pages that it shares shared out; 0 for a process that has ended."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -89,7 +91,7 @@ def _pss_bytes(pid: int) -> int:
 
 def _end_left_overs() -> None:
     """Kill what the command left behind and wait for it: only what has been waited for counts as CPU of children."""
-    while left := _descendants():
+    while left := descendants(os.getpid()):
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -107,7 +109,7 @@ def _measure(command: Sequence[str], folder: str, timeout_seconds: float, is_sam
     ended.register(os.pidfd_open(process.pid), select.POLLIN)
     peak, patience_seconds = 0, SAMPLE_SECONDS if is_sampled else timeout_seconds
     while not ended.poll(patience_seconds * 1000) and time.perf_counter() - start < timeout_seconds:
-        peak = max(peak, sum(_pss_bytes(pid) for pid in _descendants()))
+        peak = max(peak, sum(pss_bytes(pid) for pid in descendants(os.getpid())))
     wall = time.perf_counter() - start
     status = process.poll()
     _end_left_overs()

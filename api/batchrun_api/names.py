@@ -46,6 +46,7 @@ HELPER_DIR = "/run/batchrun/bin"
 ENV_API_KEY = "BATCHRUN_MODEL_API_KEY"
 ENV_EPHEMERAL_SYSTEM_PROMPT = "BATCHRUN_EPHEMERAL_SYSTEM_PROMPT"
 ENV_DATASET_PREFIX = "BATCHRUN_DATASET_"
+ENV_IN_POD = "BATCHRUN_IN_POD"
 """In front of AWS_*: the keys of a data set that lies in another store than the output."""
 
 _ENV_TOOL_KEY_PREFIX = "BATCHRUN_TOOL_KEY_"

@@ -5,7 +5,6 @@ from batchrun_api.spec.base import LocalObjectRef, SecretKeyRef
 from batchrun_operator.manifests.meta import Manifest, Subject
 from batchrun_operator.manifests.volumes import TMP_DIR
 
-ENV_IN_POD = "BATCHRUN_IN_POD"
 _AWS_REQUIRED = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _AWS_OPTIONAL = ("AWS_SESSION_TOKEN",)
 
@@ -13,7 +12,7 @@ _AWS_OPTIONAL = ("AWS_SESSION_TOKEN",)
 def runner_environment(subject: Subject, *, model_key: bool) -> list[Manifest]:
     """Variables of a runner container; `model_key`: whether this step talks to the model."""
     spec = subject.spec
-    entries: list[Manifest] = [{"name": ENV_IN_POD, "value": "1"}, {"name": "HOME", "value": TMP_DIR}]
+    entries: list[Manifest] = [{"name": names.ENV_IN_POD, "value": "1"}, {"name": "HOME", "value": TMP_DIR}]
     if model_key and spec.model.api_key_secret_ref is not None:
         entries.append(_from_secret(names.ENV_API_KEY, spec.model.api_key_secret_ref))
     if model_key:

@@ -31,6 +31,8 @@ class Draws:
         self._distribution = distribution_of(settings.spec) or {}
         self._available = available(settings.spec)
         self._run_name = settings.run_name
+        # Planning asks for each prompt, and most runs have none.
+        self._can_have_browser = "browser" in self._distribution and "browser" in self._available
 
     def of(self, key: str) -> tuple[str, ...]:
         """The toolsets of the prompt with this key."""
@@ -38,7 +40,7 @@ class Draws:
 
     def have_browser(self, key: str) -> bool:
         """Whether that prompt gets the browser."""
-        return "browser" in self._distribution and "browser" in self.of(key)
+        return self._can_have_browser and "browser" in self.of(key)
 
 
 def _percentile(seed_parts: Sequence[str], name: str) -> float:

@@ -6,12 +6,13 @@ import shutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from batchrun_api.names import ENV_IN_POD
+
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Playwright
 
 ENV_CHROMIUM = "BATCHRUN_CHROMIUM"
 """Path of the executable, where it is not on PATH."""
-ENV_IN_POD = "BATCHRUN_IN_POD"
 _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
 _FLAGS = (
     # Names are the proxy's to resolve; and nothing that speaks UDP goes around it.

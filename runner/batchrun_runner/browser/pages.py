@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from playwright.async_api import Error
 
+from batchrun_api.text import shortened_bytes
+
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, ConsoleMessage, Dialog, Download, Frame, Page, Request, Response
-
-from batchrun_api.text import shortened_bytes
 
 _MOST_PAGES = 8
 _MOST_EVENTS = 20

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from batchrun_runner.browser.listening import Accept, listening
 from batchrun_runner.web.addresses import AddressRules
 from batchrun_runner.web.errors import WebFailure
-from batchrun_runner.web.transport import Resolver, resolve
+from batchrun_runner.web.transport import PORTS, AddressRefused, Resolver, judged_addresses, resolve
 
 _HEAD_BYTES = 128 * 1024
 _PIECE_BYTES = 64 * 1024
@@ -128,12 +128,11 @@ class GuardedProxy:
         if host in _NOT_ASKED:
             raise WebFailure("unreachable", f"{host} is not asked from here")
         try:
-            addresses = await self._resolver(host, port)
-        except (OSError, UnicodeError) as error:
-            raise WebFailure("unreachable", f"{host} cannot be resolved: {error}") from error
-        for address in addresses:
-            if not self._rules.allows(address):
-                raise WebFailure("address_refused", f"{host} is {address}, which is not a public address")
+            addresses = await judged_addresses(host, port, self._rules, self._resolver)
+        except AddressRefused as error:
+            raise WebFailure("address_refused", str(error)) from error
+        except OSError as error:
+            raise WebFailure("unreachable", str(error)) from error
         failure: OSError = OSError("it has no address")
         for address in addresses:
             try:
@@ -163,7 +162,7 @@ def _destination(head: _Head) -> tuple[str, int]:
     is_tunnel = head.method == "CONNECT"
     try:
         parts = urlsplit(f"//{head.target}" if is_tunnel else head.target)
-        port = parts.port or (443 if is_tunnel else 80)
+        port = parts.port or PORTS["https" if is_tunnel else "http"]
     except ValueError as error:
         raise _Answered("400 Bad Request", f"this is no address: {error}") from error
     if not parts.hostname or (not is_tunnel and parts.scheme != "http"):

@@ -13,13 +13,13 @@ from playwright.async_api import TimeoutError as TooSlow
 from batchrun_runner.browser.pages import Pages
 from batchrun_runner.browser.proxy import REFUSALS, GuardedProxy, Passport, place
 from batchrun_runner.web.errors import WebFailure
+from batchrun_runner.web.transport import PORTS
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
 
 T = TypeVar("T")
 _MOST_ASKED = 20
-_PORTS = {"http": 80, "https": 443}
 _BEYOND_SECONDS = 5
 """What a page gets beyond the time of an action before it is closed."""
 _SETTLE_SECONDS = 5.0
@@ -139,7 +139,7 @@ class Session:
         if document is None or document.status not in (None, *REFUSALS):
             return
         parts = urlsplit(document.url)
-        where = place(parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0))
+        where = place(parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0))
         if failure := self._opened.passport.turned_away.pop(where, None):
             raise failure
         if self.page.url.startswith(ERROR_PAGE):

@@ -9,11 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from batchrun_api.names import SOCKET_NAME
+from batchrun_api.names import ENV_IN_POD, SOCKET_NAME
 from batchrun_api.spec import BatchRunSpec
+from batchrun_runner.browser.chromium import ENV_CHROMIUM
 
 _END_SECONDS = 10.0
-_COMMAND = "from batchrun_runner.main import run; run()"
+SERVICE = (sys.executable, "-P", "-c", "from batchrun_runner.main import run; run()", "browser")
+"""The command, without its options."""
 
 
 class BrowserProcess:
@@ -51,12 +53,12 @@ class BrowserProcess:
                 self._folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="batchrun-browser-", dir="/tmp"))  # noqa: S108
             path = self._folder / SOCKET_NAME
             if self._process is None or self._process.returncode is not None:
-                words = ["browser", "--end-with-stdin", "--socket", str(path), "--action-timeout", str(self._seconds)]
+                words = ["--end-with-stdin", "--socket", str(path), "--action-timeout", str(self._seconds)]
                 words += [word for cidr in self._ranges for word in ("--allow", cidr)]
                 # A session of its own: Ctrl-C in the terminal is the run's to handle.
                 self._process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    *("-P", "-c", _COMMAND, *words),
+                    *SERVICE,
+                    *words,
                     env=_without_keys(),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.DEVNULL,
@@ -68,5 +70,5 @@ class BrowserProcess:
 
 def _without_keys() -> dict[str, str]:
     """A process that runs foreign pages gets nothing but what it needs."""
-    wanted = ("PATH", "HOME", "LANG", "TMPDIR", "XDG_CACHE_HOME", "BATCHRUN_CHROMIUM", "BATCHRUN_IN_POD")
+    wanted = ("PATH", "HOME", "LANG", "TMPDIR", "XDG_CACHE_HOME", ENV_CHROMIUM, ENV_IN_POD)
     return {name: os.environ[name] for name in wanted if name in os.environ}

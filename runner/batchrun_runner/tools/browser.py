@@ -2,15 +2,14 @@
 
 import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from batchrun_api.text import shortened_bytes
-from batchrun_runner.browser.client import BrowserConnection
 from batchrun_runner.tools.arguments import Arguments
-from batchrun_runner.tools.context import ToolContext, ToolErrorKind, ToolFailure, ToolResult, result
+from batchrun_runner.tools.context import ToolContext, ToolErrorKind, ToolFailure, ToolResult, omitted_end, result
 from batchrun_runner.tools.pictures import for_model
 from batchrun_runner.tools.vision import question_about
 
@@ -69,30 +68,6 @@ async def snapshot(arguments: SnapshotArguments, context: ToolContext) -> ToolRe
     return _with_snapshot(await _ask(context, "snapshot", NoArguments()), room)
 
 
-async def click(arguments: ClickArguments, context: ToolContext) -> ToolResult:
-    return _plain(await _ask(context, "click", arguments))
-
-
-async def type_text(arguments: TypeArguments, context: ToolContext) -> ToolResult:
-    return _plain(await _ask(context, "type", arguments))
-
-
-async def scroll(arguments: ScrollArguments, context: ToolContext) -> ToolResult:
-    return _plain(await _ask(context, "scroll", arguments))
-
-
-async def back(arguments: NoArguments, context: ToolContext) -> ToolResult:
-    return _plain(await _ask(context, "back", arguments))
-
-
-async def press(arguments: PressArguments, context: ToolContext) -> ToolResult:
-    return _plain(await _ask(context, "press", arguments))
-
-
-async def get_images(arguments: NoArguments, context: ToolContext) -> ToolResult:
-    return _plain(await _ask(context, "get_images", arguments))
-
-
 async def look(arguments: VisionArguments, context: ToolContext) -> ToolResult:
     """What the model of `tools.vision` says of a screenshot."""
     vision = context.services.vision
@@ -104,16 +79,20 @@ async def look(arguments: VisionArguments, context: ToolContext) -> ToolResult:
     return _plain({"url": fields["url"], "analysis": shortened_bytes(answer, context.limits.read_bytes)})
 
 
-async def console(arguments: ConsoleArguments, context: ToolContext) -> ToolResult:
-    return _plain(await _ask(context, "console", arguments))
+def _acting(action: str) -> Callable[[Any, ToolContext], Awaitable[ToolResult]]:
+    """A tool that does no more than one action of the service."""
+
+    async def act(arguments: Arguments, context: ToolContext) -> ToolResult:
+        return _plain(await _ask(context, action, arguments))
+
+    return act
 
 
 async def _ask(context: ToolContext, action: str, arguments: Arguments) -> dict[str, Any]:
     """Raises WebFailure, whose kinds are those of tools."""
-    browser: BrowserConnection | None = context.browser
-    if browser is None:
+    if context.browser is None:
         raise ToolFailure(ToolErrorKind.INTERNAL, "the toolset browser is not available in this run")
-    return await browser.call(action, arguments.model_dump())
+    return await context.browser.call(action, arguments.model_dump())
 
 
 def _plain(fields: Mapping[str, Any]) -> ToolResult:
@@ -125,9 +104,7 @@ def _with_snapshot(fields: Mapping[str, Any], room: int) -> ToolResult:
     kept = whole
     if len(whole.encode()) > room:
         kept = shortened_bytes(whole, room).rpartition("\n")[0]
-    more = len(whole.encode()) - len(kept.encode())
-    omitted = f"{more} bytes at the end were left out" if more else None
-    return _plain({**fields, "snapshot": kept, "omitted": omitted})
+    return _plain({**fields, "snapshot": kept, "omitted": omitted_end(whole, kept)})
 
 
 _NAVIGATE = (
@@ -145,12 +122,17 @@ _CLICK = (
 TOOLS = (
     ("browser_navigate", _NAVIGATE, NavigateArguments, navigate),
     ("browser_snapshot", _SNAPSHOT, SnapshotArguments, snapshot),
-    ("browser_click", _CLICK, ClickArguments, click),
-    ("browser_type", "Put text into a field of the page, in place of what it holds.", TypeArguments, type_text),
-    ("browser_scroll", "Scroll the page by most of a screen.", ScrollArguments, scroll),
-    ("browser_back", "Go back to the page before; closes a page that opened by itself.", NoArguments, back),
-    ("browser_press", "Press a key, or several at once, in the page.", PressArguments, press),
-    ("browser_get_images", "Addresses, descriptions and sizes of the page's pictures.", NoArguments, get_images),
+    ("browser_click", _CLICK, ClickArguments, _acting("click")),
+    ("browser_type", "Put text into a field of the page, in place of what it holds.", TypeArguments, _acting("type")),
+    ("browser_scroll", "Scroll the page by most of a screen.", ScrollArguments, _acting("scroll")),
+    ("browser_back", "Go back to the page before; closes a page that opened by itself.", NoArguments, _acting("back")),
+    ("browser_press", "Press a key, or several at once, in the page.", PressArguments, _acting("press")),
+    (
+        "browser_get_images",
+        "Addresses, descriptions and sizes of the page's pictures.",
+        NoArguments,
+        _acting("get_images"),
+    ),
     (
         "browser_vision",
         "Take a picture of what the browser shows now and answer a question about it, where the snapshot does not do.",
@@ -161,7 +143,7 @@ TOOLS = (
         "browser_console",
         "What the pages have written to the browser's console, and errors of their scripts.",
         ConsoleArguments,
-        console,
+        _acting("console"),
     ),
 )
 """Name, description, arguments and function of each."""

@@ -111,6 +111,12 @@ def result(fields: Mapping[str, Any], *, failed: bool = False, error_kind: str |
     return ToolResult(json.dumps(kept, ensure_ascii=False, allow_nan=False), failed, error_kind)
 
 
+def omitted_end(whole: str, kept: str) -> str | None:
+    """What the model is told of a text that was cut; None: nothing is missing."""
+    bytes_left_out = len(whole.encode()) - len(kept.encode())
+    return f"{bytes_left_out} bytes at the end were left out" if bytes_left_out else None
+
+
 def failure(kind: str, message: str) -> ToolResult:
     """A result that is nothing but an error."""
     return result({"error": message}, failed=True, error_kind=kind)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from batchrun_api.spec.tool_models import ImageGen, MixtureOfAgents, Vision
 from batchrun_api.spec.tools import Web
+from batchrun_runner.browser.client import BrowserConnection, SocketOf
 from batchrun_runner.settings import RunSettings
 from batchrun_runner.storage.store import ObjectStore
 
 if TYPE_CHECKING:
-    from batchrun_runner.browser.client import BrowserConnection, SocketOf
     from batchrun_runner.model.client import ModelClient
     from batchrun_runner.tools.asking import AskedModel, AskedModels
     from batchrun_runner.web.fetching import Fetcher
@@ -62,14 +62,12 @@ class MoaServices:
 class BrowserServices:
     """The toolset `browser`."""
 
-    socket_of: "SocketOf"
+    socket_of: SocketOf
     seconds: int
     """For one action."""
 
-    def connection(self) -> "BrowserConnection":
+    def connection(self) -> BrowserConnection:
         """For one prompt; it is made by the first call."""
-        from batchrun_runner.browser.client import BrowserConnection  # noqa: PLC0415
-
         return BrowserConnection(self.socket_of, self.seconds)
 
 
@@ -89,7 +87,7 @@ NO_SERVICES = ToolServices()
 
 @asynccontextmanager
 async def open_services(
-    settings: RunSettings, own: "ModelClient", store: ObjectStore, browser: "SocketOf"
+    settings: RunSettings, own: "ModelClient", store: ObjectStore, browser: SocketOf
 ) -> AsyncIterator[ToolServices]:
     """The services that the spec asks for; closed with the context.
 

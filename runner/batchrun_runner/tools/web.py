@@ -7,7 +7,7 @@ from pydantic import Field
 
 from batchrun_api.text import shortened_bytes
 from batchrun_runner.tools.arguments import Arguments
-from batchrun_runner.tools.context import ToolContext, ToolErrorKind, ToolFailure, ToolResult, result
+from batchrun_runner.tools.context import ToolContext, ToolErrorKind, ToolFailure, ToolResult, omitted_end, result
 from batchrun_runner.web.errors import WebFailure
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ async def extract(arguments: ExtractArguments, context: ToolContext) -> ToolResu
         text = shortened_bytes(page.text, room)
         url = shortened_bytes(page.url, _MOST_URL_CHARS)
         fields = {"url": url, "title": shortened_bytes(page.title, _TITLE_BYTES), "content": text, "error": None}
-        if text != page.text:
-            fields["omitted"] = f"{len(page.text.encode()) - len(text.encode())} bytes at the end were left out"
+        if omitted := omitted_end(page.text, text):
+            fields["omitted"] = omitted
         return fields, None
 
     read_pages = await asyncio.gather(*(read(url) for url in arguments.urls))

@@ -8,7 +8,7 @@ import httpx2
 
 from batchrun_runner.web.addresses import AddressRules
 
-_PORTS = {"http": 80, "https": 443}
+PORTS = {"http": 80, "https": 443}
 Resolver = Callable[[str, int], Awaitable[list[str]]]
 """A host's addresses for a port; raises OSError."""
 
@@ -23,11 +23,24 @@ async def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Refuses a host as soon as one of its addresses is not allowed: a name that mixes them is no accident.
+async def judged_addresses(host: str, port: int, rules: AddressRules, resolver: Resolver) -> list[str]:
+    """The host's addresses, resolved once. A host is refused as soon as one of them is not allowed: a name that mixes
+    them is no accident.
 
-    Redirects come here too, one by one.
+    Raises OSError where it cannot be resolved, and AddressRefused.
     """
+    try:
+        addresses = await resolver(host, port)
+    except (OSError, UnicodeError) as error:
+        raise OSError(f"{host} cannot be resolved: {error}") from error
+    for address in addresses:
+        if not rules.allows(address):
+            raise AddressRefused(f"{host} is {address}, which is not a public address")
+    return addresses
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """Asks hosts at judged addresses. Redirects come here too, one by one."""
 
     def __init__(self, rules: AddressRules, resolver: Resolver = resolve) -> None:
         self._rules = rules
@@ -37,7 +50,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Raises AddressRefused for an address, UnsupportedProtocol for a scheme, and what else httpx raises."""
         url = request.url
-        if url.scheme not in _PORTS:
+        if url.scheme not in PORTS:
             raise httpx2.UnsupportedProtocol(f"{url.scheme} is neither", request=request)
         addresses = await self._judged(request)
         failure: httpx2.ConnectError | None = None
@@ -61,13 +74,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
     async def _judged(self, request: httpx2.Request) -> list[str]:
-        host = request.url.host
-        port = request.url.port or _PORTS[request.url.scheme]
+        port = request.url.port or PORTS[request.url.scheme]
         try:
-            addresses = await self._resolver(host, port)
-        except (OSError, UnicodeError) as error:
-            raise httpx2.ConnectError(f"{host} cannot be resolved: {error}", request=request) from error
-        for address in addresses:
-            if not self._rules.allows(address):
-                raise AddressRefused(f"{host} is {address}, which is not a public address")
-        return addresses
+            return await judged_addresses(request.url.host, port, self._rules, self._resolver)
+        except OSError as error:
+            raise httpx2.ConnectError(str(error), request=request) from error

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
-from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -58,7 +56,6 @@ class Lab(LocalServer):
         """Path and cookies of each request."""
         self._doors = doors
         self._pages = dict(pages or {})
-        self._closing = threading.Event()
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -68,12 +65,6 @@ class Lab(LocalServer):
             def log_message(self, *_: Any) -> None: ...
 
         super().__init__(host, Handler)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closing.set()
-        super().__exit__(kind, error, trace)
 
     def wait_for(self, path: str) -> None:
         """Until this path was asked for."""
@@ -106,7 +97,7 @@ class Lab(LocalServer):
             disposition = ("Content-Disposition", "attachment; filename=report.zip")
             answer(request, 200, "application/zip", b"PK", disposition)
         elif parts.path == "/endless":
-            self._closing.wait(60)
+            self.closing.wait(60)
         elif parts.path == "/search":
             hit = {"title": "The lab", "url": f"{self.url}/lab", "content": "A lab."}
             answer(request, 200, "application/json", json.dumps({"results": [hit]}).encode())

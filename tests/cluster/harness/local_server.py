@@ -14,6 +14,8 @@ class LocalServer:
     def __init__(self, host: str, handler: type[BaseHTTPRequestHandler]) -> None:
         self._server = ThreadingHTTPServer((host, 0), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=[0.05], daemon=True)
+        self.closing = threading.Event()
+        """Set as the context ends: answers that take for ever wait for it."""
         self.host, self.port = host, self._server.server_port
         self.url = f"http://{host}:{self.port}"
 
@@ -24,6 +26,7 @@ class LocalServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.closing.set()
         self._server.shutdown()
         self._server.server_close()
 

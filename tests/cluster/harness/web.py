@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from http.server import BaseHTTPRequestHandler
-from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -36,14 +34,7 @@ class Site(LocalServer):
 
             def log_message(self, *_: Any) -> None: ...
 
-        self._closing = threading.Event()
         super().__init__(host, Handler)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closing.set()
-        super().__exit__(kind, error, trace)
 
     def _serve(self, request: BaseHTTPRequestHandler) -> None:
         parts = urlsplit(request.path)
@@ -64,7 +55,7 @@ class Site(LocalServer):
             request.send_response(200)
             request.send_header("Content-Type", "text/plain")
             request.end_headers()
-            self._closing.wait(60)
+            self.closing.wait(60)
         elif parts.path == "/search":
             answer(request, 200, "application/json", json.dumps(_results(self.url, parts.query)).encode())
         else:
